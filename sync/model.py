@@ -1,0 +1,245 @@
+"""What a source yields: plain values, the same for every generation of OpenCode.
+
+Sources turn rows, files and API answers into these at once; nothing behind them knows
+OpenCode's JSON. Times are Unix times in milliseconds, UTC. Texts may be of any length
+and hold any code point but lone surrogates and NUL (see sync.values.clean).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+SourceKind = Literal["api", "db", "storage"]
+
+PartKind = Literal[
+    "text",  # what the role said
+    "reasoning",
+    "tool",  # the name of a called tool; the call's other rows follow with the same `call`
+    "input",  # one value of the call's input; `name` is its key, such as edits[0].newString
+    "output",
+    "error",  # of a tool call, or of the whole message
+    "synthetic",  # put into the message by OpenCode: nobody's words
+    "file",  # an attachment's file name; `name` is its mime type
+    "agent",  # an agent mentioned
+    "subtask",  # a prompt handed to a subagent
+    "summary",  # what a compaction left
+    "command",  # a shell command that the user ran
+    "path",  # paths of files that a step changed, where no input names them
+    "retry",
+]
+
+RANK_JSON, RANK_V1, RANK_V2, RANK_API = range(4)
+"""Which copy of a session wins at equal activity: the higher."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """Tokens of one message or session; cache tokens are apart from input."""
+
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One searchable piece of a message.
+
+    own: the message's role said it; False for text that OpenCode or a plugin added
+        (synthetic or ignored text), which can be found but is nobody's words.
+    call: number of the tool call within the message, from 0; None outside of one.
+    title, status, started_ms, ended_ms: set on the `tool` row of a call.
+    """
+
+    kind: PartKind
+    text: str
+    name: str | None = None
+    call: int | None = None
+    title: str | None = None
+    status: str | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """A file that a completed tool call wrote, or (tool None) that a snapshot lists.
+
+    path: as the source says it, absolute or relative to the session's directory.
+    """
+
+    path: str
+    tool: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of a session.
+
+    role: user, assistant, or the native type of V2 (shell, compaction, synthetic ...).
+    stamp: any text that differs whenever the source's copy of the message differs.
+        It begins with a letter of the layout, so that stamps of two layouts never meet.
+    """
+
+    id: str
+    role: str
+    created_ms: int
+    stamp: str
+    agent: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    cost: float | None = None
+    tokens: Tokens | None = None
+    finish: str | None = None
+    parts: tuple[Part, ...] = ()
+    edits: tuple[FileEdit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Stands for a message whose stamp is the one that the index knows."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRecord:
+    """A row, file or answer that could not be read.
+
+    item: names it to a person: table and id, or a path.
+    session_id: the session it belongs to, None where that is not known.
+    message_id: the message it belongs to; what the index has of that message then stays.
+    """
+
+    item: str
+    reason: str
+    session_id: str | None = None
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Todo:
+    content: str
+    status: str | None = None
+    priority: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revert:
+    """Messages from message_id on are undone; with part_id, that message only from there."""
+
+    message_id: str
+    part_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    id: str
+    directory: str | None = None
+    name: str | None = None
+    vcs: str | None = None
+    created_ms: int | None = None
+    updated_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One session. updated_ms is its last activity: the latest time of the session,
+    its messages and its parts."""
+
+    id: str
+    title: str
+    created_ms: int
+    updated_ms: int
+    project_id: str | None = None
+    parent_id: str | None = None
+    directory: str | None = None
+    slug: str | None = None
+    version: str | None = None
+    agent: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    archived_ms: int | None = None
+    cost: float | None = None
+    tokens: Tokens | None = None
+    additions: int | None = None
+    deletions: int | None = None
+    files_changed: int | None = None
+    share_url: str | None = None
+    forked_from: str | None = None
+    revert: Revert | None = None
+    todos: tuple[Todo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRef:
+    """What a listing says of a session: enough to tell whether the index is current.
+
+    activity_ms: as Session.updated_ms. rank: one of the RANK_ constants.
+    """
+
+    id: str
+    title: str
+    project_id: str | None
+    directory: str | None
+    activity_ms: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCopy:
+    """One source's copy of a session, its messages in conversation order.
+
+    messages can be read once. Where the caller said which stamps it knows, messages with
+    a known stamp come as Unchanged. Todos that only the messages tell (the last completed
+    todowrite call) are the source's business: Session.todos has them.
+    """
+
+    session: Session
+    messages: Iterator[Message | Unchanged | BadRecord]
+
+
+class Source(Protocol):
+    """A place that holds sessions. Sources read; they know neither index nor command line.
+
+    Methods raise sync.errors.SourceUnavailable where the place cannot be read at all, and
+    yield a BadRecord for whatever in it cannot. Nothing is opened before the first call.
+    """
+
+    @property
+    def kind(self) -> SourceKind: ...
+
+    @property
+    def location(self) -> str:
+        """Absolute path, or URL without credentials; unique per kind."""
+
+    @property
+    def authoritative(self) -> bool:
+        """Whether a session missing from a complete listing is gone for good.
+
+        True for databases and JSON stores, False for a service that may list others' sessions.
+        """
+
+    def signature(self) -> str | None:
+        """Return a text that is cheap to make and differs once anything has changed.
+
+        None where there is no such text: then every sync lists the source.
+        """
+
+    def projects(self) -> Iterator[Project | BadRecord]: ...
+
+    def sessions(self) -> Iterator[SessionRef | BadRecord]:
+        """List every session without reading message bodies; the order does not matter."""
+
+    def read(self, session_id: str, known: Mapping[str, str]) -> SessionCopy | None:
+        """Read one session; None where the source no longer has it.
+
+        known: message id to stamp, of the messages that need not be sent again.
+        """
+
+    def close(self) -> None: ...
