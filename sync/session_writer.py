@@ -1,0 +1,234 @@
+"""Writes one session's documents, touching only those that differ from the index."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field
+from typing import Any, Literal
+
+from datasette_history.schema import SLOT_BITS, TITLE_MESSAGE_ID, TITLE_SEQ, session_range
+from sync.extract import Document, message_document, title_document
+from sync.model import BadRecord, Message, Revert, Session, Tokens, Unchanged
+from sync.values import clean
+
+Outcome = Literal["written", "stale", "gone"]
+
+
+@dataclass(slots=True)
+class Written:
+    """What one replacement did: messages by what became of them, and the text indexed anew.
+
+    outcome: "stale" where a newer copy or a deletion is known, "gone" where the source no
+        longer has the session. problems: records that could not be read.
+    text_length: code points of the documents inserted or changed.
+    """
+
+    outcome: Outcome = "written"
+    inserted: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    text_length: int = 0
+    problems: list[BadRecord] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    document_id: int
+    seq: int
+    stamp: str
+    project_id: str | None
+    timestamp: int
+    reverted: int
+
+
+class SessionWriter:
+    """Writes one session's documents by comparing them with those that are there."""
+
+    def __init__(self, conn: sqlite3.Connection, session: Session, num: int) -> None:
+        self.conn = conn
+        self.session = session
+        self.project_id = cleaned(session.project_id)
+        self.known: Mapping[str, _Known] = {
+            message_id: _Known(*rest)
+            for message_id, *rest in conn.execute(
+                "SELECT message_id, id, seq, stamp, project_id, timestamp, reverted "
+                "FROM documents WHERE session_id = ?",
+                (session.id,),
+            )
+        }
+        first, self.last_slot = session_range(num)
+        used = [known.document_id for known in self.known.values()]
+        self.next_slot = max(used) + 1 if used else first
+        self.written = Written()
+
+    def write_title(self) -> None:
+        self._write(title_document(self.session), TITLE_SEQ, reverted=0)
+
+    def write_messages(self, messages: Iterable[Message | Unchanged | BadRecord]) -> None:
+        """Write the messages in their order and remove those that are no longer there."""
+        seen = {TITLE_MESSAGE_ID}
+        reverts = _Reverts(self.session.revert)
+        seq = 0
+        for item in messages:
+            if isinstance(item, BadRecord):
+                self.written.problems.append(item)
+                if item.message_id is not None:
+                    seen.add(item.message_id)
+                continue
+            if item.id in seen:
+                continue
+            seen.add(item.id)
+            reverted = reverts.is_reverted(item.id)
+            if isinstance(item, Unchanged):
+                self._place(self.known[item.id], seq, reverted)
+            else:
+                self._write(message_document(item, self.session.directory), seq, reverted)
+            seq += 1
+        for message_id in self.known.keys() - seen:
+            self._remove(self.known[message_id].document_id)
+
+    def _write(self, document: Document, seq: int, reverted: int) -> None:
+        known = self.known.get(document.message_id)
+        if known is None:
+            self._insert(document, seq, reverted)
+        elif document.message_id != TITLE_MESSAGE_ID and document.stamp == known.stamp:
+            self._place(known, seq, reverted)
+        else:
+            self._change(known, document, seq, reverted)
+
+    def _insert(self, document: Document, seq: int, reverted: int) -> None:
+        if self.next_slot > self.last_slot:
+            raise OverflowError(
+                f"session {self.session.id} has more than {1 << SLOT_BITS} messages"
+            )
+        document_id = self.next_slot
+        self.next_slot += 1
+        values = self._columns(document, seq, reverted)
+        names = ", ".join(values)
+        marks = ", ".join(f":{name}" for name in values)
+        self.conn.execute(
+            f"INSERT INTO documents (id, {names}) VALUES (:id, {marks})",
+            {"id": document_id, **values},
+        )
+        self._insert_pieces(document_id, document)
+        if document.message_id != TITLE_MESSAGE_ID:
+            self.written.inserted += 1
+        self.written.text_length += len(document.text)
+
+    def _change(self, known: _Known, document: Document, seq: int, reverted: int) -> None:
+        values = self._columns(document, seq, reverted)
+        old_text: str = self.conn.execute(
+            "SELECT text FROM documents WHERE id = ?", (known.document_id,)
+        ).fetchone()[0]
+        if old_text == document.text:
+            # Naming the column in the UPDATE would index the same text again.
+            del values["text"]
+        else:
+            self.written.text_length += len(document.text)
+        changes = ", ".join(f"{name} = :{name}" for name in values)
+        self.conn.execute(
+            f"UPDATE documents SET {changes} WHERE id = :id",
+            {"id": known.document_id, **values},
+        )
+        self._delete_pieces(known.document_id)
+        self._insert_pieces(known.document_id, document)
+        if document.message_id != TITLE_MESSAGE_ID:
+            self.written.changed += 1
+
+    def _place(self, known: _Known, seq: int, reverted: int) -> None:
+        """Give an unchanged message its place: others may have come or gone before it."""
+        self.written.unchanged += 1
+        if (known.seq, known.reverted, known.project_id) != (seq, reverted, self.project_id):
+            self.conn.execute(
+                "UPDATE documents SET seq = ?, reverted = ?, project_id = ? WHERE id = ?",
+                (seq, reverted, self.project_id, known.document_id),
+            )
+        if known.project_id != self.project_id:
+            self.conn.execute(
+                "UPDATE document_paths SET project_id = ? WHERE document_id = ?",
+                (self.project_id, known.document_id),
+            )
+
+    def _remove(self, document_id: int) -> None:
+        self._delete_pieces(document_id)
+        self.conn.execute("DELETE FROM documents WHERE id = ?", (document_id,))
+        self.written.removed += 1
+
+    def _columns(self, document: Document, seq: int, reverted: int) -> dict[str, Any]:
+        return {
+            "session_id": self.session.id,
+            "message_id": document.message_id,
+            "project_id": self.project_id,
+            "timestamp": document.timestamp,
+            "seq": seq,
+            "role": clean(document.role),
+            "agent": cleaned(document.agent),
+            "provider": cleaned(document.provider),
+            "model": cleaned(document.model),
+            "cost": document.cost,
+            **token_columns(document.tokens),
+            "finish": cleaned(document.finish),
+            "reverted": reverted,
+            "own_length": document.own_length,
+            "stamp": document.stamp,
+            "text": document.text,
+        }
+
+    def _insert_pieces(self, document_id: int, document: Document) -> None:
+        self.conn.executemany(
+            "INSERT INTO parts (document_id, seq, kind, call, name, title, status, started, ended, "
+            "start, length) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    document_id, number, span.part.kind, span.part.call, cleaned(span.part.name),
+                    cleaned(span.part.title), cleaned(span.part.status), span.part.started_ms,
+                    span.part.ended_ms, span.start, span.length,
+                )
+                for number, span in enumerate(document.spans)
+            ),
+        )  # fmt: skip
+        self.conn.executemany(
+            "INSERT INTO document_paths (document_id, project_id, timestamp, path, basename, tool) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                (document_id, self.project_id, document.timestamp, edited.path, edited.basename,
+                 cleaned(edited.tool))
+                for edited in document.paths
+            ),
+        )  # fmt: skip
+
+    def _delete_pieces(self, document_id: int) -> None:
+        self.conn.execute("DELETE FROM parts WHERE document_id = ?", (document_id,))
+        self.conn.execute("DELETE FROM document_paths WHERE document_id = ?", (document_id,))
+
+
+class _Reverts:
+    """Tells, message by message in order, which ones a revert undid."""
+
+    def __init__(self, revert: Revert | None) -> None:
+        self.revert = revert
+        self.reached = False
+
+    def is_reverted(self, message_id: str) -> int:
+        if self.revert is None:
+            return 0
+        if message_id == self.revert.message_id:
+            self.reached = True
+            # With a part named, the message up to that part still stands.
+            return int(self.revert.part_id is None)
+        return int(self.reached)
+
+
+def token_columns(tokens: Tokens | None) -> dict[str, int | None]:
+    names = (
+        "tokens_input", "tokens_output", "tokens_reasoning", "tokens_cache_read",
+        "tokens_cache_write",
+    )  # fmt: skip
+    values: tuple[int | None, ...] = astuple(tokens) if tokens is not None else (None,) * 5
+    return dict(zip(names, values, strict=True))
+
+
+def cleaned(text: str | None) -> str | None:
+    return None if text is None else clean(text)
