@@ -1,0 +1,5 @@
+"""``python -m sync`` is ``opencode-history``."""
+
+from sync.cli import cli
+
+cli(prog_name="opencode-history")

@@ -1,0 +1,159 @@
+"""What was looked at, what is indexed, what could not be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from datasette_history import schema
+from sync.hookspecs import Probe
+from sync.report import plural
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place that was looked at on this machine."""
+
+    location: str
+    what: str
+    readable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedSource:
+    kind: str
+    location: str
+    last_sync: str | None
+    sessions: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    source: str
+    session_id: str | None
+    item: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Status:
+    """state: as schema.state(), or missing. Times are ISO 8601, UTC."""
+
+    index: str
+    state: str
+    places: list[Place]
+    bytes: int = 0
+    sessions: int = 0
+    documents: int = 0
+    sources: list[IndexedSource] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    last_sync: dict[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def to_text(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        lines = ["Looked at"]
+        lines += [f"  {place.location}: {place.what}" for place in self.places]
+        lines.append(f"Index {self.index}")
+        if self.state != "current":
+            return [*lines, f"  {_REMEDY[self.state]}"]
+        lines.append(
+            f"  {self.sessions} {plural(self.sessions, 'session')}, {self.documents} "
+            f"{plural(self.documents, 'document')}, {self.bytes / 1e6:.1f} MB"
+        )
+        for source in self.sources:
+            lines.append(
+                f"  {source.kind:8} {source.location}: {source.sessions} "
+                f"{plural(source.sessions, 'session')}, listed {source.last_sync or 'never'}"
+                + (f"; {source.error}" if source.error else "")
+            )
+        lines.append(f"  {_sync_line(self.last_sync)}")
+        if self.problems:
+            lines.append(f"Not read: {len(self.problems)}")
+            lines += [f"  {p.item}: {p.reason}" for p in self.problems]
+        return lines
+
+
+_REMEDY = {
+    "missing": "not made yet; run `opencode-history sync`",
+    "empty": "empty; run `opencode-history sync`",
+    "outdated": "of another version; `opencode-history sync` rebuilds it",
+    "foreign": "not an index of conversation history; name another file with --index",
+    "damaged": "not a readable SQLite file; run `opencode-history rebuild`",
+}
+
+
+def read_status(path: Path, probes: Sequence[Probe]) -> Status:
+    """Look at the index without writing it; a missing or foreign one is a state, not an error."""
+    places = [Place(p.location, p.what, p.source is not None) for p in probes]
+    if not path.exists():
+        return Status(str(path), "missing", places)
+    conn = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        status = Status(str(path), schema.state(conn), places, bytes=path.stat().st_size)
+        if status.state == "current":
+            _read_index(conn, status)
+        return status
+    except sqlite3.DatabaseError:
+        return Status(str(path), "damaged", places)
+    finally:
+        conn.close()
+
+
+def _read_index(conn: sqlite3.Connection, status: Status) -> None:
+    status.sessions = conn.execute("SELECT count(*) FROM sessions").fetchone()[0]
+    status.documents = conn.execute("SELECT count(*) FROM documents").fetchone()[0]
+    status.sources = [
+        IndexedSource(kind, location, _iso(last_sync), sessions, error)
+        for kind, location, last_sync, sessions, error in conn.execute(
+            "SELECT kind, location, last_sync, sessions, error FROM sources ORDER BY id"
+        )
+    ]
+    status.problems = [
+        Problem(*row)
+        for row in conn.execute(
+            "SELECT s.location, p.session_id, p.item, p.reason FROM problems p "
+            "JOIN sources s ON s.id = p.source_id ORDER BY p.source_id, p.item"
+        )
+    ]
+    row = conn.execute(
+        "SELECT pid, started, heartbeat, finished, planned, done, failed FROM syncs "
+        "ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    if row is not None:
+        pid, started, heartbeat, finished, planned, done, failed = row
+        status.last_sync = {
+            "pid": pid,
+            "started": _iso(started),
+            "heartbeat": _iso(heartbeat),
+            "finished": _iso(finished),
+            "planned": planned,
+            "done": done,
+            "failed": failed,
+        }
+
+
+def _sync_line(sync: dict[str, Any] | None) -> str:
+    if sync is None:
+        return "never synced"
+    if sync["finished"]:
+        return f"last sync finished {sync['finished']}"
+    return (
+        f"a sync began {sync['started']} and has not finished: {sync['done']} of "
+        f"{sync['planned'] if sync['planned'] is not None else '?'} sessions at {sync['heartbeat']}"
+    )
+
+
+def _iso(ms: int | None) -> str | None:
+    return (
+        None if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
+    )
