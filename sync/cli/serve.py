@@ -20,6 +20,7 @@ from datasette.app import Datasette
 from datasette_history.resources import metadata_path
 from datasette_history.sample import sample_database
 from sync.backfill import Silent, run_backfill
+from sync.cli.guard import LOOPBACK_HOSTS, Guard, host_name
 from sync.cli.options import index_option, probe, source_options
 from sync.errors import SyncError
 from sync.hookspecs import Probe, SyncConfig
@@ -48,8 +49,23 @@ SETTINGS = {
 @source_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on")
 @click.option("--port", default=8001, show_default=True, type=click.IntRange(0, 65535))
-@click.option("--open-access", is_flag=True, help="Let everyone who reaches the port read all")
-def serve(index_path: Path, config: SyncConfig, host: str, port: int, open_access: bool) -> None:
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    help="Accept requests for this host name too; repeatable [always: localhost, 127.0.0.1, [::1]]",
+)
+@click.option(
+    "--open-access", is_flag=True, help="Let every user of this machine read all, without a login"
+)
+def serve(
+    index_path: Path,
+    config: SyncConfig,
+    host: str,
+    port: int,
+    allowed_hosts: tuple[str, ...],
+    open_access: bool,
+) -> None:
     """Sync, then explore the index in Datasette
 
     Prints a link that logs one browser in; agents send the token from the printed file as
@@ -60,6 +76,11 @@ def serve(index_path: Path, config: SyncConfig, host: str, port: int, open_acces
     \b
         opencode-history serve --port 8001
     """
+    if open_access and host_name(f"//{_url_host(host)}") not in LOOPBACK_HOSTS:
+        raise click.UsageError(
+            f"--open-access would let everyone who reaches {host} read all history; "
+            "use it with --host 127.0.0.1 only"
+        )
     probes = probe(config)
     sample = not any(p.source for p in probes) and not config.explicit
     if sample:
@@ -77,7 +98,8 @@ def serve(index_path: Path, config: SyncConfig, host: str, port: int, open_acces
     )
     syncing.start()
     asyncio.run(datasette.invoke_startup())
-    uvicorn.run(datasette.app(), host=host, port=port, log_level="warning", lifespan="on")
+    app = Guard(datasette.app(), LOOPBACK_HOSTS | {_url_host(host), *allowed_hosts})
+    uvicorn.run(app, host=host, port=port, log_level="warning", lifespan="on")
 
 
 def build_datasette(index_path: Path, *, sample: bool, open_access: bool) -> Datasette:
@@ -124,15 +146,20 @@ def _sample(folder: Path) -> tuple[Path, list[Probe]]:
 def _print_addresses(
     datasette: Datasette, host: str, port: int, index_path: Path, open_access: bool
 ) -> None:
-    base = f"http://{host}:{port}"
+    base = f"http://{_url_host(host)}:{port}"
     click.echo(f"Search:      {base}/-/history")
     click.echo(f"Database:    {base}/{index_path.stem}")
     if open_access:
-        click.echo("Everyone who reaches this port can read everything (--open-access).")
+        click.echo("Every user of this machine can read everything (--open-access).")
         return
     token = datasette._root_token  # Datasette has no public name for it
     click.echo(f"Log in with: {base}/-/auth-token?token={token}")
     click.echo(f"Agent token: {index_path.parent / AGENT_TOKEN}")
+
+
+def _url_host(host: str) -> str:
+    """Return an address as it stands in a URL."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _sync(index_path: Path, sources: Sequence[Source]) -> None:
