@@ -126,7 +126,7 @@ def _edited_paths(edits: Sequence[FileEdit], directory: str | None) -> list[Edit
     """Each path once; a tool's edit stands for the snapshot's mention of the same file."""
     tools: dict[str, str | None] = {}
     for edit in edits:
-        path = absolute_path(clean(edit.path), directory)
-        if path:
+        if edit.path:
+            path = absolute_path(clean(edit.path), directory)
             tools[path] = tools.get(path) or edit.tool
     return [EditedPath(path, basename(path), tool) for path, tool in tools.items()]
