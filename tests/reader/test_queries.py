@@ -245,6 +245,10 @@ def test_shell_commands_are_those_of_tools_and_of_the_user(conn: sqlite3.Connect
         ("2026-11-30T01:01:00.000Z", "ls -la", "user", "completed", None, "ses_anna", "msg_9"),
     ]
     assert columns(run(conn, "shell_commands", text="GIT "), "command") == [("git push",)]
+    assert columns(run(conn, "shell_commands", text="ls"), "command") == [("ls -la",)]
+    assert run(conn, "shell_commands", text='"push"') == []
+    # "exit 1" is what a command printed, not a command.
+    assert run(conn, "shell_commands", text="exit 1") == []
 
 
 def test_text_of_a_session_is_in_its_order(conn: sqlite3.Connection) -> None:
