@@ -170,20 +170,15 @@ CREATE TABLE syncs (
   failed INTEGER NOT NULL DEFAULT 0
 );
 
+-- Kept in step with documents by the writer, not by triggers: a statement that fires a trigger
+-- runs in a savepoint, and FTS5 answers each savepoint with a segment of its own.
 CREATE VIRTUAL TABLE documents_fts USING fts5(
   text, content='documents', content_rowid='id', tokenize='trigram case_sensitive 0'
 );
--- An external-content table must be told the old text to forget it.
-CREATE TRIGGER documents_insert AFTER INSERT ON documents BEGIN
-  INSERT INTO documents_fts(rowid, text) VALUES (new.id, new.text);
-END;
-CREATE TRIGGER documents_delete AFTER DELETE ON documents BEGIN
-  INSERT INTO documents_fts(documents_fts, rowid, text) VALUES ('delete', old.id, old.text);
-END;
-CREATE TRIGGER documents_update AFTER UPDATE OF text ON documents BEGIN
-  INSERT INTO documents_fts(documents_fts, rowid, text) VALUES ('delete', old.id, old.text);
-  INSERT INTO documents_fts(rowid, text) VALUES (new.id, new.text);
-END;
+-- Few, large merges: see benchmarks/NOTES.md for what each setting gave.
+INSERT INTO documents_fts(documents_fts, rank) VALUES ('automerge', 32);
+INSERT INTO documents_fts(documents_fts, rank) VALUES ('crisismerge', 1999);
+INSERT INTO documents_fts(documents_fts, rank) VALUES ('hashsize', 2097152);
 
 -- Views for people: readable times, names instead of keys.
 CREATE VIEW messages AS

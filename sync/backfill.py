@@ -22,13 +22,12 @@ from sync.session_writer import Written
 
 log = logging.getLogger(__name__)
 
-BATCH_CHARS = 16_000_000
+BATCH_CHARS = 8_000_000
 BATCH_S = 1.0
 """A transaction ends after this much new text or time, whichever comes first: long ones
 index faster, short ones let other writers in."""
 
 LISTING_CHUNK = 1_000
-MERGE_PAGES = 500
 
 
 class Progress(Protocol):
@@ -104,8 +103,6 @@ class _Backfill:
             for source_id, opened in self.opened.items():
                 if opened.available:
                     self.index.source_read(source_id)
-        while self.index.merge_step(MERGE_PAGES):
-            self._heartbeat()
         self._heartbeat(finished=True)
         self.report.seconds = round(time.monotonic() - began, 3)
         return self.report

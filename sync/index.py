@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 from datasette_history.schema import TITLE_MESSAGE_ID, session_range
 from sync import storage
 from sync.extract import end_user
+from sync.full_text import FullText
 from sync.model import BadRecord, Project, Session, SessionCopy, SessionRef, SourceKind
 from sync.session_writer import SessionWriter, Written, cleaned, token_columns
 from sync.values import clean
@@ -47,6 +48,7 @@ class Index:
     def __init__(self, conn: sqlite3.Connection, path: Path) -> None:
         self.conn = conn
         self.path = path
+        self._fts = FullText(conn)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -61,9 +63,15 @@ class Index:
     def close(self) -> None:
         self.conn.close()
 
-    def transaction(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """BEGIN IMMEDIATE ... COMMIT; waits for other writers, rolls back on an exception."""
-        return storage.transaction(self.conn)
+        try:
+            with storage.transaction(self.conn):
+                yield
+                self._fts.flush()
+        finally:
+            self._fts.drop()
 
     # Sources and what they list
 
@@ -280,7 +288,7 @@ class Index:
             )
         num = self._save_session(session, source_id, fingerprint, fetched_at_ms)
         self._replace_todos(session)
-        writer = SessionWriter(self.conn, session, num)
+        writer = SessionWriter(self.conn, self._fts, session, num)
         writer.write_title()
         writer.write_messages(copy.messages)
         self.replace_problems(
@@ -318,6 +326,7 @@ class Index:
             )
             return True
         first, last = session_range(row[0])
+        self._fts.remove_range(first, last)
         self.conn.execute("DELETE FROM documents WHERE id BETWEEN ? AND ?", (first, last))
         self.conn.execute("DELETE FROM parts WHERE document_id BETWEEN ? AND ?", (first, last))
         self.conn.execute(
@@ -361,19 +370,6 @@ class Index:
                 "failed": failed, "finished": finished,
             },
         )  # fmt: skip
-
-    def merge_step(self, pages: int) -> bool:
-        """Merge a few pages of the full-text index; False once there is nothing left to do.
-
-        Call it outside of a transaction: each step is one of its own, so that other writers
-        get their turn.
-        """
-        before = self.conn.total_changes
-        self.conn.execute(
-            "INSERT INTO documents_fts(documents_fts, rank) VALUES ('merge', ?)", (pages,)
-        )
-        # FTS5 reports a step without work by changing fewer than two rows.
-        return self.conn.total_changes - before >= 2
 
     def _is_stale(self, session_id: str, fetched_at_ms: int) -> bool:
         row = self.conn.execute(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from datasette_history.schema import SLOT_BITS, TITLE_MESSAGE_ID, TITLE_SEQ, session_range
 from sync.extract import Document, message_document, title_document
+from sync.full_text import FullText
 from sync.model import BadRecord, Message, Revert, Session, Tokens, Unchanged
 from sync.values import clean
 
@@ -46,8 +47,9 @@ class _Known:
 class SessionWriter:
     """Writes one session's documents by comparing them with those that are there."""
 
-    def __init__(self, conn: sqlite3.Connection, session: Session, num: int) -> None:
+    def __init__(self, conn: sqlite3.Connection, fts: FullText, session: Session, num: int) -> None:
         self.conn = conn
+        self.fts = fts
         self.session = session
         self.project_id = cleaned(session.project_id)
         self.known: Mapping[str, _Known] = {
@@ -112,6 +114,7 @@ class SessionWriter:
             f"INSERT INTO documents (id, {names}) VALUES (:id, {marks})",
             {"id": document_id, **values},
         )
+        self.fts.add(document_id, document.text)
         self._insert_pieces(document_id, document)
         if document.message_id != TITLE_MESSAGE_ID:
             self.written.inserted += 1
@@ -122,10 +125,9 @@ class SessionWriter:
         old_text: str = self.conn.execute(
             "SELECT text FROM documents WHERE id = ?", (known.document_id,)
         ).fetchone()[0]
-        if old_text == document.text:
-            # Naming the column in the UPDATE would index the same text again.
-            del values["text"]
-        else:
+        if old_text != document.text:
+            self.fts.remove(known.document_id, old_text)
+            self.fts.add(known.document_id, document.text)
             self.written.text_length += len(document.text)
         changes = ", ".join(f"{name} = :{name}" for name in values)
         self.conn.execute(
@@ -152,6 +154,8 @@ class SessionWriter:
             )
 
     def _remove(self, document_id: int) -> None:
+        row = self.conn.execute("SELECT text FROM documents WHERE id = ?", (document_id,))
+        self.fts.remove(document_id, row.fetchone()[0])
         self._delete_pieces(document_id)
         self.conn.execute("DELETE FROM documents WHERE id = ?", (document_id,))
         self.written.removed += 1

@@ -306,15 +306,42 @@ def test_a_failing_write_leaves_the_session_as_it_was(index: Index) -> None:
     check_fts(index)
 
 
-def test_the_full_text_index_merges_until_there_is_nothing_left(index: Index) -> None:
-    for n in range(40):
-        write(index, session(f"s{n}"), user("m1", f"text number {n} of many"))
-    steps = 0
-    while index.merge_step(100):
-        steps += 1
-        assert steps < 1000
+def test_one_transaction_of_many_sessions_adds_few_segments(index: Index) -> None:
+    with index.transaction():
+        for n in range(40):
+            index.replace_session(
+                SessionCopy(
+                    session=session(f"s{n}"),
+                    messages=iter([user(f"m{m}", f"text {m} of many") for m in range(10)]),
+                ),
+                source_id=index.source_id("db", "/data/opencode.db"),
+                fingerprint="",
+                fetched_at_ms=T0,
+            )
+    segments = index.conn.execute("SELECT count(DISTINCT segid) FROM documents_fts_idx")
+    assert segments.fetchone() == (1,)
+    assert len(found(index, "of many")) == 400
     check_fts(index)
-    assert len(found(index, "of many")) == 40
+
+
+def test_a_message_deleted_and_written_again_in_one_transaction_is_found_once(
+    index: Index,
+) -> None:
+    write(index, session("s1"), user("m1", "the first text"))
+    with index.transaction():
+        for number, content in enumerate(["the second text", "the third text"], start=1):
+            index.replace_session(
+                SessionCopy(
+                    session=session("s1"),
+                    messages=iter([user("m1", content, stamp=f"v{number}")]),
+                ),
+                source_id=1,
+                fingerprint="",
+                fetched_at_ms=T0 + number,
+            )
+    assert found(index, "the second text") == []
+    assert found(index, "the third text") == ["m1"]
+    check_fts(index)
 
 
 def test_sqlite_can_read_the_schema_with_a_plain_connection(tmp_path: Path) -> None:
