@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
+from datasette.app import Datasette
 
 from datasette_history.queries import QUERIES, for_hook
 from sync.model import Part, SessionCopy, Todo
@@ -400,6 +402,47 @@ def test_every_time_is_readable_and_no_column_holds_milliseconds(
                 assert ISO.fullmatch(value), column
             else:
                 assert not (isinstance(value, int) and value > 10**11), column
+
+
+@pytest_asyncio.fixture
+async def served(tmp_path: Path) -> Datasette:
+    """Datasette as it comes, with a limit of one second per query; nobody may write SQL."""
+    index = fill(tmp_path / "history.db", *login_sessions(), *import_sessions())
+    ds = Datasette([str(index)], settings={"default_allow_sql": False})
+    await ds.invoke_startup()
+    return ds
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("name", [query.name for query in QUERIES])
+async def test_query_has_a_page_of_its_own_on_either_datasette(
+    served: Datasette, name: str
+) -> None:
+    [query] = [q for q in QUERIES if q.name == name]
+    page = await served.client.get(f"/history/{name}")
+    assert page.status_code == 200
+    assert query.title in page.text
+    assert query.description.split("'")[0] in page.text
+    for param in query.params:
+        assert f'name="{param}"' in page.text
+
+
+@pytest.mark.asyncio
+async def test_query_answers_over_http_with_its_parameter(served: Datasette) -> None:
+    url = "/history/child_sessions.json?_shape=array&session_id=ses_root"
+    rows = (await served.client.get(url)).json()
+    assert columns(rows, "depth", "session_id") == [(1, "ses_child"), (2, "ses_grand")]
+
+
+@pytest.mark.asyncio
+async def test_other_databases_get_no_canned_queries(tmp_path: Path) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as conn:
+        conn.execute("CREATE TABLE notes (text)")
+    ds = Datasette([str(fill(tmp_path / "history.db")), str(other)])
+    await ds.invoke_startup()
+    assert (await ds.client.get("/history/statistics")).status_code == 200
+    assert (await ds.client.get("/other/statistics")).status_code == 404
 
 
 def test_every_query_says_what_it_does() -> None:
