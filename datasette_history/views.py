@@ -1,0 +1,168 @@
+"""The routes: permission, inputs, question, answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from datasette import Response
+
+from datasette_history.database import ask
+from datasette_history.errors import HistoryError, InvalidInput
+from datasette_history.inputs import storable
+from datasette_history.query import parse_query
+from datasette_history.render import as_json, indexing_note, scope_note, status_json
+from datasette_history.results import Answer, Hit, MessageMatches, SessionInfo, SessionList
+from datasette_history.status import read_status
+from datasette_history.text import as_text, time
+from datasette_history.tools import TOOLS, call, require_current, snapshot
+from datasette_history.web import (
+    PAGE_HEADERS,
+    Call,
+    Index,
+    answers_errors,
+    context,
+    error_response,
+    json_response,
+    open_index,
+    read_call,
+    text_response,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from datasette.app import Datasette
+    from datasette.utils.asgi import Request
+
+PAGE_INPUTS: Final = ("query", "role", "date", "project", "timezone")
+
+DATABASE_SCHEMA: Final = {
+    "type": "string",
+    "description": "Name of the attached index to ask, where there are several.",
+}
+
+
+@answers_errors
+async def run_tool(datasette: Datasette, request: Request) -> Response:
+    """Answer ``/-/history/TOOL.json`` and ``.txt``, GET or POST; nothing is ever changed."""
+    if request.method not in ("GET", "HEAD", "POST"):
+        return error_response(("use GET or POST",), 405, text=False)
+    index, wanted = await _opened(datasette, request)
+    answer = await _answer(index, request.url_vars["tool"], wanted)
+    if request.url_vars["format"] == "txt":
+        return text_response(as_text(answer))
+    return json_response(as_json(answer, index.url_for))
+
+
+@answers_errors
+async def tools_json(datasette: Datasette, request: Request) -> Response:
+    """Answer ``/-/history/tools.json``: the tools with JSON Schemas of their inputs."""
+    await _opened(datasette, request)
+    tools = [
+        {
+            "name": tool.name,
+            "summary": tool.summary,
+            "description": tool.description,
+            "url": datasette.absolute_url(
+                request, datasette.urls.path(f"/-/history/{tool.name}.json")
+            ),
+            "inputSchema": _with_database(tool.input_schema()),
+        }
+        for tool in TOOLS.values()
+    ]
+    return json_response({"ok": True, "tools": tools})
+
+
+@answers_errors
+async def status(datasette: Datasette, request: Request) -> Response:
+    """Answer ``/-/history/status.json``."""
+    index, _ = await _opened(datasette, request)
+    now_ms = round(context().now.timestamp() * 1000)
+
+    def question(conn: sqlite3.Connection) -> Any:
+        with snapshot(conn):
+            require_current(conn)
+            return read_status(conn, now_ms=now_ms)
+
+    found = await ask(datasette, index.database, index.config.time_limit_ms, question)
+    return json_response({"database": index.database, **status_json(found)})
+
+
+async def search_page(datasette: Datasette, request: Request) -> Response:
+    """Answer ``/-/history``: the search page for people."""
+    given = {name: storable(request.args.get(name) or "") for name in (*PAGE_INPUTS, "database")}
+    database = given.pop("database") or None
+    inputs = {name: value for name, value in given.items() if value.strip()}
+    index: Index | None = None
+    answer: Answer | None = None
+    problems: tuple[str, ...] = ()
+    code = 200
+    try:
+        index = await open_index(datasette, request, database)
+        tool = "search-messages" if _has_words(inputs) else "search-sessions"
+        answer = await _answer(index, tool, Call(inputs))
+    except HistoryError as error:
+        problems, code = error.messages, error.status
+    body = await datasette.render_template(
+        "history_search.html",
+        {
+            "answer": answer,
+            "problems": problems,
+            "inputs": inputs,
+            "found": _found(answer),
+            "notes": _notes(answer),
+            "index": index,
+            "database": database,
+            "action": datasette.urls.path("/-/history"),
+            "time": lambda ms: time(ms, answer.timezone if answer else None),
+        },
+        request=request,
+    )
+    return Response.html(body, status=code, headers=PAGE_HEADERS)
+
+
+async def _opened(datasette: Datasette, request: Request) -> tuple[Index, Call]:
+    """Return the index, which the actor may see, and the inputs.
+
+    Of a request that makes no sense, someone without permission learns nothing but that.
+    """
+    try:
+        wanted = await read_call(request)
+    except InvalidInput:
+        await open_index(datasette, request, None)
+        raise
+    return await open_index(datasette, request, wanted.database), wanted
+
+
+async def _answer(index: Index, tool: str, wanted: Call) -> Answer:
+    def question(conn: sqlite3.Connection) -> Answer:
+        return call(conn, tool, wanted.inputs, context(), as_text=wanted.as_text)
+
+    return await ask(index.datasette, index.database, index.config.time_limit_ms, question)
+
+
+def _found(answer: Answer | None) -> list[tuple[SessionInfo, tuple[Hit, ...]]]:
+    """Return the sessions of an answer, with hits where there are any."""
+    match answer.result if answer else None:
+        case MessageMatches(sessions):
+            return [(one.session, one.hits) for one in sessions]
+        case SessionList(sessions):
+            return [(session, ()) for session in sessions]
+        case _:
+            return []
+
+
+def _notes(answer: Answer | None) -> list[str]:
+    if answer is None:
+        return []
+    note = scope_note(answer)
+    indexing = answer.indexing and indexing_note(answer.indexing)
+    return [text for text in (note, indexing) if text]
+
+
+def _has_words(inputs: dict[str, str]) -> bool:
+    return bool(parse_query(inputs.get("query", "")).words)
+
+
+def _with_database(schema: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "properties": {**schema["properties"], "database": DATABASE_SCHEMA}}
