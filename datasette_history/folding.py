@@ -40,13 +40,13 @@ def variants(word: str) -> tuple[str, ...]:
     """Return the spellings to look for so that the index finds a word in any case.
 
     One for nearly all words. Words with letters that the index cannot fold come as typed,
-    folded, in capitals and capitalised.
+    in small letters, in capitals and capitalised.
     """
     if not _UNFOLDED_BY_SQLITE.search(word):
         return (word,)
-    folded = fold(word)
-    capitals = "".join(map(_upper_one, folded))
-    return tuple(dict.fromkeys((word, folded, capitals, capitals[:1] + folded[1:])))
+    capitals = "".join(letter.upper() if len(letter.upper()) == 1 else letter for letter in word)
+    small = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in word)
+    return tuple(dict.fromkeys((word, small, capitals, capitals[:1] + small[1:])))
 
 
 def _fold_one(letter: str) -> str:
@@ -54,8 +54,3 @@ def _fold_one(letter: str) -> str:
         if len(candidate) == 1:
             return candidate
     return letter
-
-
-def _upper_one(letter: str) -> str:
-    upper = letter.upper()
-    return upper if len(upper) == 1 else letter

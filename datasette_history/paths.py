@@ -6,6 +6,7 @@ direction of slashes and the case of the drive letter.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import Final
 
@@ -21,12 +22,18 @@ def is_absolute(path: str) -> bool:
 
 
 def comparable(path: str) -> str:
-    """Return the one spelling of an absolute path under which equal paths are equal."""
-    if is_windows(path):
+    """Return the one spelling of an absolute path under which equal paths are equal.
+
+    The index collapses ``.``, ``..`` and repeated slashes, so this does too.
+    """
+    windows = is_windows(path)
+    if windows:
         path = path.replace("\\", "/")
         if path[1] == ":":
             path = path[0].upper() + path[1:]
-    return path.rstrip("/") or "/"
+    collapsed = posixpath.normpath(path)
+    # POSIX lets two leading slashes mean something else; only Windows does so.
+    return "/" + collapsed.lstrip("/") if path.startswith("/") and not windows else collapsed
 
 
 def spellings(path: str) -> tuple[str, ...]:
