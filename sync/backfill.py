@@ -141,12 +141,14 @@ class _Backfill:
             with self.index.transaction():
                 self.index.record_copies(source_id, refs, self.sync_id)
                 for record in bad:
-                    if record.session_id is not None:
+                    if record.session_id is not None and record.hides_session:
                         self.index.keep_copy(source_id, record.session_id, self.sync_id)
             self._heartbeat()
         problems = opened.report.problems
         with self.index.transaction():
-            if opened.source.authoritative and not any(p.session_id is None for p in problems):
+            if opened.source.authoritative and not any(
+                p.hides_session and p.session_id is None for p in problems
+            ):
                 self._remove_unlisted(source_id, listed_at)
             self.index.replace_problems(source_id, "list", problems, now_ms=listed_at)
             self.index.source_listed(source_id, listed_at_ms=listed_at, signature=signature)

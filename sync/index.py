@@ -36,7 +36,7 @@ class Planned:
 
 def fingerprint(ref: SessionRef) -> str:
     """Return what must differ for a session to be read again."""
-    return json.dumps([ref.title, ref.project_id, ref.directory, ref.activity_ms])
+    return json.dumps([ref.title, ref.project_id, ref.directory, ref.activity_ms, ref.version])
 
 
 class Index:
@@ -287,10 +287,10 @@ class Index:
                 (clean(session.project_id),),
             )
         num = self._save_session(session, source_id, fingerprint, fetched_at_ms)
-        self._replace_todos(session)
         writer = SessionWriter(self.conn, self._fts, session, num)
         writer.write_title()
         writer.write_messages(copy.messages)
+        writer.write_todos()
         self.replace_problems(
             source_id,
             "read",
@@ -422,23 +422,3 @@ class Index:
             {k: cleaned(v) if isinstance(v, str) else v for k, v in values.items()},
         ).fetchone()
         return int(row[0])
-
-    def _replace_todos(self, session: Session) -> None:
-        rows = [
-            (
-                session.id,
-                position,
-                clean(todo.content),
-                cleaned(todo.status),
-                cleaned(todo.priority),
-            )
-            for position, todo in enumerate(session.todos)
-        ]
-        old = self.conn.execute(
-            "SELECT session_id, position, content, status, priority FROM todos "
-            "WHERE session_id = ? ORDER BY position",
-            (session.id,),
-        ).fetchall()
-        if rows != old:
-            self.conn.execute("DELETE FROM todos WHERE session_id = ?", (session.id,))
-            self.conn.executemany("INSERT INTO todos VALUES (?, ?, ?, ?, ?)", rows)

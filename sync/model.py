@@ -114,12 +114,14 @@ class BadRecord:
     item: names it to a person: table and id, or a path.
     session_id: the session it belongs to, None where that is not known.
     message_id: the message it belongs to; what the index has of that message then stays.
+    hides_session: it may stand for a session that could not be listed.
     """
 
     item: str
     reason: str
     session_id: str | None = None
     message_id: str | None = None
+    hides_session: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +151,11 @@ class Project:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One session. updated_ms is its last activity: the latest time of the session,
-    its messages and its parts."""
+    """One session.
+
+    updated_ms: its last activity, the latest time of the session, its messages and parts.
+    todos: None where the source keeps no list; then the last completed todowrite call tells.
+    """
 
     id: str
     title: str
@@ -173,7 +178,7 @@ class Session:
     share_url: str | None = None
     forked_from: str | None = None
     revert: Revert | None = None
-    todos: tuple[Todo, ...] = ()
+    todos: tuple[Todo, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +186,8 @@ class SessionRef:
     """What a listing says of a session: enough to tell whether the index is current.
 
     activity_ms: as Session.updated_ms. rank: one of the RANK_ constants.
+    version: any text that differs whenever the source's copy does, where activity alone
+        would not tell (a bulk rewrite, a file changed in place).
     """
 
     id: str
@@ -189,6 +196,7 @@ class SessionRef:
     directory: str | None
     activity_ms: int
     rank: int
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +204,7 @@ class SessionCopy:
     """One source's copy of a session, its messages in conversation order.
 
     messages can be read once. Where the caller said which stamps it knows, messages with
-    a known stamp come as Unchanged. Todos that only the messages tell (the last completed
-    todowrite call) are the source's business: Session.todos has them.
+    a known stamp come as Unchanged.
     """
 
     session: Session

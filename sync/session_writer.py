@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any, Literal
 
 from datasette_history.schema import SLOT_BITS, TITLE_MESSAGE_ID, TITLE_SEQ, session_range
 from sync.extract import Document, message_document, title_document
 from sync.full_text import FullText
-from sync.model import BadRecord, Message, Revert, Session, Tokens, Unchanged
+from sync.model import BadRecord, Message, Revert, Session, Todo, Tokens, Unchanged
 from sync.values import clean
+
+TODO_KEY = re.compile(r"todos\[(?P<position>\d+)\]\.(?P<key>content|status|priority)")
+"""How extraction names the inputs of a todowrite call."""
 
 Outcome = Literal["written", "stale", "gone"]
 
@@ -60,9 +64,9 @@ class SessionWriter:
                 (session.id,),
             )
         }
-        first, self.last_slot = session_range(num)
+        self.first_slot, self.last_slot = session_range(num)
         used = [known.document_id for known in self.known.values()]
-        self.next_slot = max(used) + 1 if used else first
+        self.next_slot = max(used) + 1 if used else self.first_slot
         self.written = Written()
 
     def write_title(self) -> None:
@@ -90,6 +94,51 @@ class SessionWriter:
             seq += 1
         for message_id in self.known.keys() - seen:
             self._remove(self.known[message_id].document_id)
+
+    def write_todos(self) -> None:
+        """Write the list that the source keeps, else the one that the agent wrote last."""
+        todos = self.session.todos
+        if todos is None:
+            todos = self._todos_of_last_call()
+        rows = [
+            (self.session.id, position, clean(t.content), cleaned(t.status), cleaned(t.priority))
+            for position, t in enumerate(todos)
+        ]
+        old = self.conn.execute(
+            "SELECT session_id, position, content, status, priority FROM todos "
+            "WHERE session_id = ? ORDER BY position",
+            (self.session.id,),
+        ).fetchall()
+        if rows != old:
+            self.conn.execute("DELETE FROM todos WHERE session_id = ?", (self.session.id,))
+            self.conn.executemany("INSERT INTO todos VALUES (?, ?, ?, ?, ?)", rows)
+
+    def _todos_of_last_call(self) -> Sequence[Todo]:
+        items: dict[str, dict[str, str]] = {}
+        for name, value in self.conn.execute(
+            """
+            WITH last AS (
+              SELECT p.document_id, p.call FROM parts p JOIN documents d ON d.id = p.document_id
+              WHERE p.document_id BETWEEN :first AND :last AND p.kind = 'tool'
+                AND p.name = 'todowrite' AND p.status = 'completed'
+              ORDER BY d.seq DESC, p.seq DESC LIMIT 1
+            )
+            SELECT i.name, substr(d.text, i.start + 1, i.length)
+            FROM last
+            JOIN parts i USING (document_id, call)
+            JOIN documents d ON d.id = i.document_id
+            WHERE i.kind = 'input' ORDER BY i.seq
+            """,
+            {"first": self.first_slot, "last": self.last_slot},
+        ):
+            match = TODO_KEY.fullmatch(name or "")
+            if match:
+                items.setdefault(match["position"], {})[match["key"]] = value
+        return [
+            Todo(content=item["content"], status=item.get("status"), priority=item.get("priority"))
+            for item in items.values()
+            if "content" in item
+        ]
 
     def _write(self, document: Document, seq: int, reverted: int) -> None:
         known = self.known.get(document.message_id)

@@ -166,7 +166,7 @@ def test_sessions_stay_where_the_source_cannot_say_that_they_are_gone(
     elif away == "not-authoritative":
         source.authoritative = False
     else:
-        source.bad = [BadRecord(item="session row 7", reason="id is not text")]
+        source.bad = [BadRecord(item="session row 7", reason="id is not text", hides_session=True)]
     run_backfill(index, sources)
     assert texts(index) == ["precious"]
 
@@ -176,7 +176,11 @@ def test_a_session_with_an_unreadable_row_stays_as_it_was(index: Index) -> None:
     source.put(session("s1"), user("m1", "precious"))
     run_backfill(index, [source])
     source.held.clear()
-    source.bad = [BadRecord(item="session s1", reason="title is a number", session_id="s1")]
+    source.bad = [
+        BadRecord(
+            item="session s1", reason="title is a number", session_id="s1", hides_session=True
+        )
+    ]
     report = run_backfill(index, [source])
     assert texts(index) == ["precious"]
     assert (report.exit_code(), report.exit_code(strict=True)) == (EXIT_DONE, EXIT_FAILED)

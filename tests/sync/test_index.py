@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sync.backfill import run_backfill
 from sync.index import Index
 from sync.model import BadRecord, FileEdit, Message, Revert, Session, SessionCopy, Todo
 from sync.session_writer import Written
@@ -22,6 +23,7 @@ from tests.builders import (
     tool,
     user,
 )
+from tests.sync.memory_source import MemorySource
 
 
 @pytest.fixture
@@ -351,3 +353,33 @@ def test_sqlite_can_read_the_schema_with_a_plain_connection(tmp_path: Path) -> N
     names = {row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
     conn.close()
     assert names == {"messages", "tool_calls", "file_edits", "session_costs"}
+
+
+def test_without_a_list_the_last_completed_todowrite_call_tells_the_todos(index: Index) -> None:
+    def call(content: str, status: str = "completed") -> Any:
+        inputs = {"todos[0].content": content, "todos[0].status": "pending"}
+        return tool("todowrite", status=status, **inputs)
+
+    messages = [
+        assistant("m1", call("first")),
+        assistant("m2", call("second")),
+        assistant("m3", call("never done", status="error")),
+    ]
+    write(index, session("s1"), *messages)
+    write(index, session("s2", todos=(Todo(content="from a list"),)), *messages)
+    rows = index.conn.execute("SELECT session_id, content, status, priority FROM todos ORDER BY 1")
+    assert rows.fetchall() == [
+        ("s1", "second", "pending", None),
+        ("s2", "from a list", None, None),
+    ]
+
+
+def test_a_session_deleted_beside_orphaned_rows_is_still_removed(tmp_path: Path) -> None:
+    source = MemorySource()
+    source.put(session("s1"), user("m1", "deleted"))
+    with Index.open(tmp_path / "other.db") as other:
+        run_backfill(other, [source])
+        source.held.clear()
+        source.bad = [BadRecord(item="messages of s1", reason="no session", session_id="s1")]
+        run_backfill(other, [source])
+        assert other.conn.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
