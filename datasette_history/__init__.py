@@ -9,6 +9,7 @@ from datasette import hookimpl
 
 from datasette_history.config import check
 from datasette_history.database import attached_indexes, is_index
+from datasette_history.pages.routes import ROUTES
 from datasette_history.queries import for_hook, register
 from datasette_history.views import run_tool, search_page, status, tools_json
 from datasette_history.web import TOOL_PATH, needs_no_csrf_token
@@ -24,6 +25,7 @@ def register_routes() -> list[tuple[str, Callable[..., Any]]]:
         (f"^{TOOL_PATH.pattern}", run_tool),
         (r"^/-/history/tools\.json$", tools_json),
         (r"^/-/history/status\.json$", status),
+        *ROUTES,
     ]
 
 

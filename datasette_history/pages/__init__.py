@@ -1,0 +1,1 @@
+"""The pages for people: sessions, files, projects and the search page."""
