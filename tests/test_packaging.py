@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
+import ast
 import configparser
 import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email import message_from_bytes
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from datasette_history.resources import metadata_path
 
 ROOT = Path(__file__).parents[1]
 
-pytestmark = pytest.mark.slow
+
+def imported_modules() -> set[str]:
+    """Top-level names of all that the two packages import, at the top of a file or deeper."""
+    names = set()
+    for path in package_files():
+        if path.endswith(".py"):
+            for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    names |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    names.add(node.module.partition(".")[0])
+    return names
+
+
+def test_everything_that_is_imported_is_a_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    declared = {
+        canonicalize_name(Requirement(line).name)
+        for line in [*project["dependencies"], *extras["mcp"], *extras["auth"]]
+    }
+    distributions = packages_distributions()
+    third_party = imported_modules() - sys.stdlib_module_names - {"datasette_history", "sync"}
+    undeclared = {
+        name
+        for name in third_party
+        if not declared & {canonicalize_name(d) for d in distributions.get(name, ())}
+    }
+    assert undeclared == set()
 
 
 @pytest.fixture(scope="module")
