@@ -69,7 +69,6 @@ CREATE TABLE session_copies (
   rank INTEGER NOT NULL,            -- at equal activity: api 3, v2 tables 2, v1 tables 1, JSON 0
   activity INTEGER NOT NULL,
   fingerprint TEXT NOT NULL,        -- of title, project, directory and activity
-  listing INTEGER NOT NULL,         -- number of the sync that saw it last
   PRIMARY KEY (session_id, source_id)
 ) WITHOUT ROWID;
 CREATE INDEX session_copies_source ON session_copies(source_id);

@@ -10,13 +10,15 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Protocol
 
 from sync.errors import SourceError
 from sync.index import Index, Planned
-from sync.model import BadRecord, Message, SessionCopy, SessionRef, Source, Unchanged
+from sync.listing import list_source
+from sync.model import Source
+from sync.refresh import SessionUnreadable, fetch, record_failure, store
 from sync.report import Failure, Report, SourceReport
 from sync.session_writer import Written
 
@@ -27,7 +29,11 @@ BATCH_S = 1.0
 """A transaction ends after this much new text or time, whichever comes first: long ones
 index faster, short ones let other writers in."""
 
-LISTING_CHUNK = 1_000
+FETCHES = 4
+"""Sessions that are fetched from a service at once."""
+
+MAX_FAILURES = 8
+"""Fetches in a row that may fail before a service is left alone until the next sync."""
 
 
 class Progress(Protocol):
@@ -48,15 +54,12 @@ class Silent:
     def finishing(self) -> None: ...
 
 
-class _SessionUnreadable(Exception):
-    """Reading a session failed; the cause says how. Keeps its faults apart from the index's."""
-
-
 @dataclass(slots=True)
 class _Opened:
     source: Source
     report: SourceReport
     available: bool = False
+    failures: int = 0
 
 
 def run_backfill(
@@ -66,24 +69,32 @@ def run_backfill(
     keep: bool = False,
     progress: Progress | None = None,
     clock: Callable[[], float] = time.time,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Report:
     """Refresh every session whose best copy differs from the index, newest activity first.
 
     keep: sessions that their source has deleted stay, marked with deleted_at.
-    clock: Unix time in seconds. Returns the report; raises sqlite3.Error where the index
-    itself cannot be written.
+    clock: Unix time in seconds. stop: asked between batches; once it says True, the rest is
+    left to the next sync. Returns the report; raises sqlite3.Error where the index itself
+    cannot be written.
     """
-    return _Backfill(index, keep, progress or Silent(), clock).run(sources)
+    return _Backfill(index, keep, progress or Silent(), clock, stop).run(sources)
 
 
 class _Backfill:
     def __init__(
-        self, index: Index, keep: bool, progress: Progress, clock: Callable[[], float]
+        self,
+        index: Index,
+        keep: bool,
+        progress: Progress,
+        clock: Callable[[], float],
+        stop: Callable[[], bool],
     ) -> None:
         self.index = index
         self.keep = keep
         self.progress = progress
         self.clock = clock
+        self.stop = stop
         self.report = Report()
         self.opened: dict[int, _Opened] = {}
         self.done = 0
@@ -96,14 +107,15 @@ class _Backfill:
         with self.index.transaction():
             self.sync_id = self.index.begin_sync(pid=os.getpid(), now_ms=self.now_ms())
         for source in sources:
-            self._list(source)
+            if not self.stop():
+                self._list(source)
         self._refresh_all()
         self.progress.finishing()
         with self.index.transaction():
             for source_id, opened in self.opened.items():
                 if opened.available:
                     self.index.source_read(source_id)
-        self._heartbeat(finished=True)
+        self._heartbeat(finished=not self.stop())
         self.report.seconds = round(time.monotonic() - began, 3)
         return self.report
 
@@ -117,59 +129,29 @@ class _Backfill:
             source_id = self.index.source_id(source.kind, source.location)
         opened = self.opened[source_id] = _Opened(source, report)
         try:
-            self._list_opened(source_id, opened)
+            listed = list_source(
+                self.index,
+                source_id,
+                source,
+                now_ms=self.now_ms,
+                keep=self.keep,
+                between=self._heartbeat,
+            )
         except SourceError as error:
             log.debug("listing %s failed", source.location, exc_info=True)
-            opened.available = False
-            report.error = str(error)
-            with self.index.transaction():
-                self.index.source_failed(source_id, report.error)
-
-    def _list_opened(self, source_id: int, opened: _Opened) -> None:
-        listed_at = self.now_ms()
-        signature = opened.source.signature()
-        opened.available = True
-        if signature is not None and signature == self.index.source_signature(source_id):
-            opened.report.skipped = True
+            self._give_up(source_id, opened, str(error))
             return
-        self._save_projects(opened)
-        for chunk in _chunks(opened.source.sessions(), LISTING_CHUNK):
-            refs = [ref for ref in chunk if isinstance(ref, SessionRef)]
-            bad = [record for record in chunk if isinstance(record, BadRecord)]
-            opened.report.listed += len(refs)
-            opened.report.problems += bad
-            with self.index.transaction():
-                self.index.record_copies(source_id, refs, self.sync_id)
-                for record in bad:
-                    if record.session_id is not None and record.hides_session:
-                        self.index.keep_copy(source_id, record.session_id, self.sync_id)
-            self._heartbeat()
-        problems = opened.report.problems
+        opened.available = True
+        report.listed = listed.sessions
+        report.skipped = listed.skipped
+        report.problems = listed.problems
+        self.report.removed += listed.removed
+
+    def _give_up(self, source_id: int, opened: _Opened, reason: str) -> None:
+        opened.available = False
+        opened.report.error = reason
         with self.index.transaction():
-            if opened.source.authoritative and not any(
-                p.hides_session and p.session_id is None for p in problems
-            ):
-                self._remove_unlisted(source_id, listed_at)
-            self.index.replace_problems(source_id, "list", problems, now_ms=listed_at)
-            self.index.source_listed(source_id, listed_at_ms=listed_at, signature=signature)
-
-    def _save_projects(self, opened: _Opened) -> None:
-        projects = []
-        for project in opened.source.projects():
-            if isinstance(project, BadRecord):
-                opened.report.problems.append(project)
-            else:
-                projects.append(project)
-        with self.index.transaction():
-            self.index.save_projects(projects)
-
-    def _remove_unlisted(self, source_id: int, listed_at: int) -> None:
-        for session_id in self.index.drop_unlisted(source_id, self.sync_id):
-            self._remove(session_id, listed_at)
-
-    def _remove(self, session_id: str, deleted_at: int) -> None:
-        if self.index.remove_session(session_id, deleted_at_ms=deleted_at, keep=self.keep):
-            self.report.removed += 1
+            self.index.source_failed(source_id, reason)
 
     # Refreshing
 
@@ -183,27 +165,37 @@ class _Backfill:
         if first is None:
             return
         queue = _Queue(first, plan)
-        while batch := self._refresh_batch(queue):
-            self.done += len(batch)
-            self._heartbeat()
-            self.progress.advanced(len(batch))
+        with ThreadPoolExecutor(FETCHES) as pool:
+            while not self.stop() and (batch := self._refresh_batch(queue, pool)):
+                self.done += len(batch)
+                self._heartbeat()
+                self.progress.advanced(len(batch))
 
-    def _refresh_batch(self, queue: _Queue) -> list[Planned]:
+    def _refresh_batch(self, queue: _Queue, pool: ThreadPoolExecutor) -> list[Planned]:
+        if batch := queue.take(self._is_remote, FETCHES):
+            self._refresh_remote(batch, pool)
+            return batch
+        return self._refresh_local(queue)
+
+    def _is_remote(self, planned: Planned) -> bool:
+        return self.opened[planned.source_id].source.remote
+
+    def _refresh_local(self, queue: _Queue) -> list[Planned]:
         """Refresh sessions in one transaction; where one fails, each in one of its own."""
         batch: list[Planned] = []
         results: list[Written] = []
         began = time.monotonic()
         try:
             with self.index.transaction():
-                for planned in queue:
-                    batch.append(planned)
-                    results.append(self._refresh(planned))
+                while taken := queue.take(lambda planned: not self._is_remote(planned), 1):
+                    batch += taken
+                    results.append(self._refresh(taken[0]))
                     if (
                         sum(r.text_length for r in results) > BATCH_CHARS
                         or time.monotonic() - began > BATCH_S
                     ):
                         break
-        except _SessionUnreadable:
+        except SessionUnreadable:
             results = []
             for planned in batch:
                 results += self._refresh_alone(planned)
@@ -215,49 +207,49 @@ class _Backfill:
         try:
             with self.index.transaction():
                 return [self._refresh(planned)]
-        except _SessionUnreadable as error:
-            cause = error.__cause__
-            log.debug("session %s failed", planned.session_id, exc_info=cause)
-            reason = (
-                f"{cause}" if isinstance(cause, SourceError) else f"{type(cause).__name__}: {cause}"
-            )
-            self._fail(planned, reason)
+        except SessionUnreadable as error:
+            self._fail(planned, error)
             return []
 
-    def _fail(self, planned: Planned, reason: str) -> None:
-        self.report.failures.append(Failure(planned.session_id, reason))
-        record = BadRecord(
-            item=f"session {planned.session_id}", reason=reason, session_id=planned.session_id
-        )
-        with self.index.transaction():
-            self.index.replace_problems(
-                planned.source_id,
-                "read",
-                [record],
-                now_ms=self.now_ms(),
-                session_id=planned.session_id,
-            )
-
     def _refresh(self, planned: Planned) -> Written:
-        fetched_at = self.now_ms()
         source = self.opened[planned.source_id].source
         known = self.index.known_stamps(planned.session_id)
-        with _reading(planned.session_id):
-            copy = source.read(planned.session_id, known)
-        if copy is None:
-            if self.index.drop_copy(planned.source_id, planned.session_id):
-                self._remove(planned.session_id, fetched_at)
-            return Written(outcome="gone")
-        return self.index.replace_session(
-            SessionCopy(session=copy.session, messages=_guarded(planned.session_id, copy.messages)),
-            source_id=planned.source_id,
-            fingerprint=planned.fingerprint,
-            fetched_at_ms=fetched_at,
-        )
+        fetched = fetch(source, planned.session_id, known, self.now_ms)
+        return store(self.index, planned, fetched, keep=self.keep)
+
+    def _refresh_remote(self, batch: list[Planned], pool: ThreadPoolExecutor) -> None:
+        """Fetch sessions side by side, and only then lock the index for each of them."""
+        futures = []
+        for planned in batch:
+            opened = self.opened[planned.source_id]
+            if opened.available:
+                known = self.index.known_stamps(planned.session_id)
+                arguments = (opened.source, planned.session_id, known, self.now_ms)
+                futures.append((planned, opened, pool.submit(fetch, *arguments)))
+        for planned, opened, future in futures:
+            try:
+                fetched = future.result()
+            except SessionUnreadable as error:
+                self._fail(planned, error)
+                opened.failures += 1
+                if opened.available and opened.failures >= MAX_FAILURES:
+                    self._give_up(planned.source_id, opened, error.reason)
+                continue
+            opened.failures = 0
+            with self.index.transaction():
+                result = store(self.index, planned, fetched, keep=self.keep)
+            self._count(result)
+
+    def _fail(self, planned: Planned, error: SessionUnreadable) -> None:
+        log.debug("session %s failed", planned.session_id, exc_info=error)
+        self.report.failures.append(Failure(planned.session_id, error.reason))
+        record_failure(self.index, planned, error.reason, now_ms=self.now_ms())
 
     def _count(self, result: Written) -> None:
         if result.outcome == "stale":
             self.report.superseded += 1
+        if result.outcome == "removed":
+            self.report.removed += 1
         if result.outcome != "written":
             return
         self.report.refreshed += 1
@@ -284,38 +276,10 @@ class _Queue:
         self.next: Planned | None = first
         self.rest = rest
 
-    def __iter__(self) -> Iterator[Planned]:
-        while (planned := self.next) is not None:
+    def take(self, wanted: Callable[[Planned], bool], limit: int) -> list[Planned]:
+        """Return up to limit next sessions, ending before the first that is not wanted."""
+        taken: list[Planned] = []
+        while len(taken) < limit and self.next is not None and wanted(self.next):
+            taken.append(self.next)
             self.next = next(self.rest, None)
-            yield planned
-
-
-class _reading:  # noqa: N801 - reads as a statement: with _reading(...)
-    """Turn whatever a source raises into _SessionUnreadable."""
-
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _type: object, error: BaseException | None, _tb: object) -> None:
-        if isinstance(error, Exception):
-            raise _SessionUnreadable(self.session_id) from error
-
-
-def _guarded(
-    session_id: str, messages: Iterator[Message | Unchanged | BadRecord]
-) -> Iterator[Message | Unchanged | BadRecord]:
-    while True:
-        with _reading(session_id):
-            message = next(messages, None)
-        if message is None:
-            return
-        yield message
-
-
-def _chunks(
-    refs: Iterator[SessionRef | BadRecord], size: int
-) -> Iterator[list[SessionRef | BadRecord]]:
-    while chunk := list(islice(refs, size)):
-        yield chunk
+        return taken

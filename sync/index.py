@@ -122,35 +122,24 @@ class Index:
             {"id": source_id},
         )
 
-    def record_copies(self, source_id: int, refs: Iterable[SessionRef], listing: int) -> None:
-        """Note what a source lists; listing numbers the sync."""
+    def copies(self, source_id: int) -> dict[str, str]:
+        """Return the fingerprint of each session that a source is known to hold, by id."""
+        rows = self.conn.execute(
+            "SELECT session_id, fingerprint FROM session_copies WHERE source_id = ?", (source_id,)
+        )
+        return dict(rows.fetchall())
+
+    def record_copies(self, source_id: int, refs: Iterable[SessionRef]) -> None:
+        """Note what a source lists."""
         self.conn.executemany(
             """
-            INSERT INTO session_copies (session_id, source_id, rank, activity, fingerprint, listing)
-            VALUES (?, ?, ?, ?, ?, ?)
+            INSERT INTO session_copies (session_id, source_id, rank, activity, fingerprint)
+            VALUES (?, ?, ?, ?, ?)
             ON CONFLICT DO UPDATE SET rank = excluded.rank, activity = excluded.activity,
-              fingerprint = excluded.fingerprint, listing = excluded.listing
+              fingerprint = excluded.fingerprint
             """,
-            (
-                (ref.id, source_id, ref.rank, ref.activity_ms, fingerprint(ref), listing)
-                for ref in refs
-            ),
+            ((ref.id, source_id, ref.rank, ref.activity_ms, fingerprint(ref)) for ref in refs),
         )
-
-    def keep_copy(self, source_id: int, session_id: str, listing: int) -> None:
-        """Count a session as listed although its row could not be read."""
-        self.conn.execute(
-            "UPDATE session_copies SET listing = ? WHERE source_id = ? AND session_id = ?",
-            (listing, source_id, session_id),
-        )
-
-    def drop_unlisted(self, source_id: int, listing: int) -> list[str]:
-        """Forget the copies that a complete listing lacked; return sessions now without any."""
-        gone = self.conn.execute(
-            "SELECT session_id FROM session_copies WHERE source_id = ? AND listing < ?",
-            (source_id, listing),
-        ).fetchall()
-        return [session_id for (session_id,) in gone if self.drop_copy(source_id, session_id)]
 
     def drop_copy(self, source_id: int, session_id: str) -> bool:
         """Forget that a source holds a session; True where no source holds it any more."""
@@ -201,6 +190,24 @@ class Index:
             for rowid, *planned in rows:
                 position = rowid
                 yield Planned(*planned)
+
+    def best_copy(self, session_id: str, available: Iterable[int]) -> Planned | None:
+        """Return the copy of one session that plan() would choose, also where it is indexed.
+
+        None where nobody holds the session, or only a source that cannot be read now.
+        """
+        row = self.conn.execute(
+            """
+            SELECT c.session_id, c.source_id, c.fingerprint
+            FROM session_copies c LEFT JOIN sessions s ON s.id = c.session_id
+            WHERE c.session_id = :id AND (
+              c.source_id IN (SELECT value FROM json_each(:available))
+              OR c.source_id = s.source_id)
+            ORDER BY c.activity DESC, c.rank DESC, c.source_id LIMIT 1
+            """,
+            {"id": session_id, "available": json.dumps(list(available))},
+        ).fetchone()
+        return None if row is None or row[1] not in set(available) else Planned(*row)
 
     def planned(self) -> int:
         """Return how many sessions the last plan holds."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 SourceKind = Literal["api", "db", "storage"]
 
@@ -232,6 +232,14 @@ class Source(Protocol):
         True for databases and JSON stores, False for a service that may list others' sessions.
         """
 
+    @property
+    def remote(self) -> bool:
+        """Whether reading waits for a network.
+
+        Sessions of such a source are read whole before the index is locked to write them; its
+        read() may be called by several threads at once, and sends all messages at once.
+        """
+
     def signature(self) -> str | None:
         """Return a text that is cheap to make and differs once anything has changed.
 
@@ -250,3 +258,30 @@ class Source(Protocol):
         """
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a live source says has happened.
+
+    connected: the stream is up, and from here on nothing is missed. session_id: the session
+    that changed or (deleted) is gone.
+    """
+
+    session_id: str | None = None
+    deleted: bool = False
+    connected: bool = False
+
+
+@runtime_checkable
+class LiveSource(Source, Protocol):
+    """A source that tells of changes as they happen."""
+
+    def find(self, session_id: str) -> SessionRef | None:
+        """Return what a listing would say of one session; None where it is gone for good."""
+
+    def events(self) -> Iterator[Event]:
+        """Yield events, `connected` first, until the stream ends.
+
+        close() called by another thread ends it. Raises sync.errors.SourceUnavailable.
+        """

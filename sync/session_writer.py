@@ -17,7 +17,7 @@ from sync.values import clean
 TODO_KEY = re.compile(r"todos\[(?P<position>\d+)\]\.(?P<key>content|status|priority)")
 """How extraction names the inputs of a todowrite call."""
 
-Outcome = Literal["written", "stale", "gone"]
+Outcome = Literal["written", "stale", "gone", "removed"]
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Written:
     """What one replacement did: messages by what became of them, and the text indexed anew.
 
     outcome: "stale" where a newer copy or a deletion is known, "gone" where the source no
-        longer has the session. problems: records that could not be read.
+        longer has the session, "removed" where no other has it either. problems: records that could not be read.
     text_length: code points of the documents inserted or changed.
     """
 

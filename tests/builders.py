@@ -122,7 +122,7 @@ def fill(path: Path, *copies: SessionCopy, fetched_at_ms: int = T0) -> Path:
         source_id = index.source_id("db", "/home/dev/.local/share/opencode/opencode.db")
         for one in copies:
             reference = ref(one.session)
-            index.record_copies(source_id, [reference], 1)
+            index.record_copies(source_id, [reference])
             index.replace_session(
                 one,
                 source_id=source_id,

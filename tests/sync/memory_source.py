@@ -28,6 +28,7 @@ class MemorySource:
         self.location = location
         self.rank = rank
         self.authoritative = True
+        self.remote = False
         self.held: dict[str, tuple[Session, list[Message | BadRecord]]] = {}
         self.bad: list[BadRecord] = []
         self.projects_held: list[Project | BadRecord] = []

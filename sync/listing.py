@@ -1,0 +1,130 @@
+"""List one source: note what it holds, and take away what it says is gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from sync.errors import SourceError
+from sync.index import Index, fingerprint
+from sync.model import BadRecord, LiveSource, SessionRef, Source
+
+log = logging.getLogger(__name__)
+
+CHUNK = 1_000
+"""Sessions that are noted in one transaction."""
+
+MAX_QUESTIONS = 200
+"""Sessions missing from a live source's listing that one listing asks about, one by one."""
+
+
+@dataclass(slots=True)
+class Listed:
+    """What one listing found.
+
+    sessions: how many it holds. skipped: it has not changed since the last listing.
+    changed: those that are new or differ from the last listing, latest activity first.
+    dropped: those that it no longer holds. removed: how many of these left the index, no
+    other source having them.
+    """
+
+    sessions: int = 0
+    skipped: bool = False
+    changed: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    removed: int = 0
+    problems: list[BadRecord] = field(default_factory=list)
+
+
+def list_source(
+    index: Index,
+    source_id: int,
+    source: Source,
+    *,
+    now_ms: Callable[[], int],
+    keep: bool = False,
+    between: Callable[[], None] = lambda: None,
+) -> Listed:
+    """Bring the notes on what a source holds up to date.
+
+    keep: sessions that are gone stay in the index, marked. between: called after each part,
+    outside of transactions. Raises SourceError where the source cannot be listed whole.
+    """
+    listed = Listed()
+    began = now_ms()
+    signature = source.signature()
+    if signature is not None and signature == index.source_signature(source_id):
+        listed.skipped = True
+        return listed
+    _save_projects(index, source, listed)
+    # Compared with what was noted before: what others note meanwhile is not missing here.
+    before = index.copies(source_id)
+    seen: set[str] = set()
+    changed: list[SessionRef] = []
+    for chunk in _chunks(source.sessions()):
+        refs = [ref for ref in chunk if isinstance(ref, SessionRef)]
+        listed.problems += [record for record in chunk if isinstance(record, BadRecord)]
+        listed.sessions += len(refs)
+        seen.update(ref.id for ref in refs)
+        changed += [ref for ref in refs if before.get(ref.id) != fingerprint(ref)]
+        with index.transaction():
+            index.record_copies(source_id, refs)
+        between()
+    changed.sort(key=lambda ref: ref.activity_ms, reverse=True)
+    listed.changed = [ref.id for ref in changed]
+    gone = _gone(source, [session_id for session_id in before if session_id not in seen], listed)
+    with index.transaction():
+        for session_id in gone:
+            drop_session(index, source_id, session_id, listed, at_ms=began, keep=keep)
+        index.replace_problems(source_id, "list", listed.problems, now_ms=began)
+        index.source_listed(source_id, listed_at_ms=began, signature=signature)
+    return listed
+
+
+def drop_session(
+    index: Index, source_id: int, session_id: str, listed: Listed, *, at_ms: int, keep: bool
+) -> None:
+    """Note that a source no longer has a session; take it away where nobody else has it."""
+    listed.dropped.append(session_id)
+    if index.drop_copy(source_id, session_id):
+        listed.removed += index.remove_session(session_id, deleted_at_ms=at_ms, keep=keep)
+
+
+def _gone(source: Source, missing: list[str], listed: Listed) -> list[str]:
+    """Return those of the missing sessions that the source no longer has, as it knows."""
+    hiding = [record for record in listed.problems if record.hides_session]
+    if source.authoritative:
+        if any(record.session_id is None for record in hiding):
+            return []
+        hidden = {record.session_id for record in hiding}
+        return [session_id for session_id in missing if session_id not in hidden]
+    if not isinstance(source, LiveSource):
+        return []
+    gone = []
+    for session_id in missing[:MAX_QUESTIONS]:
+        try:
+            if source.find(session_id) is None:
+                gone.append(session_id)
+        except SourceError as error:
+            log.debug("%s does not say whether it has %s: %s", source.location, session_id, error)
+    return gone
+
+
+def _save_projects(index: Index, source: Source, listed: Listed) -> None:
+    projects = []
+    for project in source.projects():
+        if isinstance(project, BadRecord):
+            listed.problems.append(project)
+        else:
+            projects.append(project)
+    with index.transaction():
+        index.save_projects(projects)
+
+
+def _chunks(
+    refs: Iterator[SessionRef | BadRecord],
+) -> Iterator[list[SessionRef | BadRecord]]:
+    while chunk := list(islice(refs, CHUNK)):
+        yield chunk
