@@ -1,0 +1,311 @@
+"""OpenCode's JSON store: the sessions of 1.1 and before, and what later versions left of them.
+
+Listing reads the session and message files, which are small, but no parts. A session's
+activity is the latest of its own time and its messages' times of creation: files may have been
+copied, so theirs tell nothing, and the database that a store was imported into has no more.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sync.decode_session import project_from_object, session_from_object, todo
+from sync.decode_v1 import message_v1
+from sync.errors import SourceUnavailable
+from sync.hookspecs import Probe, SyncConfig, hookimpl
+from sync.model import (
+    RANK_JSON,
+    BadRecord,
+    Message,
+    Project,
+    Session,
+    SessionCopy,
+    SessionRef,
+    SourceKind,
+    Todo,
+    Unchanged,
+)
+from sync.sources.json_tree import (
+    File,
+    Tree,
+    file_or_none,
+    folder_mtime_ns,
+    folders,
+    json_files,
+    read_json,
+    read_object,
+    tree_of_storage,
+    trees_of_projects,
+)
+from sync.sources.order import Header, after_parents, merge, part_age
+from sync.values import filled, mapping, sequence, time_ms
+
+UNREADABLE = "!"
+"""Ends the stamp of a message of which a part could not be read, so that it is read again."""
+
+
+@hookimpl
+def register_sources(config: SyncConfig) -> Sequence[Probe]:
+    """Find the JSON store of each data directory, and the older ones of single projects."""
+    probes = []
+    for folder in config.data_dirs:
+        storage, projects = folder / "storage", folder / "project"
+        if (storage / "session").is_dir():
+            probes.append(_probe(storage))
+        elif storage.is_dir():
+            probes.append(Probe(location=str(storage), what="no sessions in it"))
+        if any(projects.glob("*/storage/session/info")):
+            probes.append(_probe(projects))
+    return probes
+
+
+def _probe(root: Path) -> Probe:
+    return Probe(location=str(root), what="JSON store", source=JsonSource(root))
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """What listing needs of a message. data: its object, empty where it cannot be read."""
+
+    file: File
+    created_ms: int
+    parent: str | None
+    data: Mapping[str, object]
+
+
+class JsonSource:
+    """The sessions below a folder ``storage``, or below ``project`` for stores before 0.6."""
+
+    kind: SourceKind = "storage"
+    authoritative = True
+    remote = False
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.location = str(root)
+
+    def signature(self) -> str | None:
+        """Return what differs after a session or message was written or a part added.
+
+        A part that is rewritten in place is followed by its message, when the step ends.
+        """
+        digest = count = 0
+        for tree in self._trees():
+            for folder in (*tree.sessions, *folders(tree.messages), tree.projects, tree.todos):
+                for file in json_files(folder) if folder else ():
+                    digest = zlib.crc32(file.mark.encode("utf-8", "replace"), digest)
+                    count += 1
+            for folder in _part_folders(tree):
+                mark = f"{folder.name}:{folder_mtime_ns(folder)}"
+                digest = zlib.crc32(mark.encode("utf-8", "replace"), digest)
+        return f"{count} {digest:x}"
+
+    def projects(self) -> Iterator[Project | BadRecord]:
+        for tree in self._trees():
+            for file in json_files(tree.projects) if tree.projects else ():
+                try:
+                    yield project_from_object(file.stem, read_object(file))
+                except (ValueError, OSError) as error:
+                    yield _bad(file, error)
+
+    def sessions(self) -> Iterator[SessionRef | BadRecord]:
+        for tree in self._trees():
+            known: set[str] = set()
+            for folder in tree.sessions:
+                for file in json_files(folder):
+                    known.add(file.stem)
+                    yield self._ref(tree, file)
+            yield from _orphans(tree, known)
+
+    def read(self, session_id: str, known: Mapping[str, str]) -> SessionCopy | None:
+        for tree in self._trees():
+            file = tree.session_file(session_id) if _is_name(session_id) else None
+            if file is not None:
+                return self._copy(tree, file, known)
+        return None
+
+    def close(self) -> None: ...
+
+    def _trees(self) -> Iterable[Tree]:
+        if not self.root.is_dir():
+            raise SourceUnavailable(f"{self.location}: no such folder")
+        try:
+            if self.root.name == "project":
+                return list(trees_of_projects(self.root))
+            return [tree_of_storage(self.root)]
+        except OSError as error:
+            raise SourceUnavailable(f"{self.location}: {error.strerror}") from error
+
+    def _ref(self, tree: Tree, file: File) -> SessionRef | BadRecord:
+        try:
+            data = read_object(file)
+            notes = list(_notes(tree, file.stem))
+        except (ValueError, OSError) as error:
+            return _bad(file, error, session_id=file.stem, hides_session=True)
+        session = _session(tree, file, data, notes)
+        marks = [file.mark]
+        for note in notes:
+            parts = folder_mtime_ns(tree.part_folder(file.stem, note.file.stem))
+            marks.append(f"{note.file.mark}:{parts}")
+        todos = file_or_none(tree.todos / f"{file.stem}.json") if tree.todos else None
+        marks.append(todos.mark if todos else "")
+        return SessionRef(
+            id=file.stem,
+            title=session.title,
+            project_id=session.project_id,
+            directory=session.directory,
+            activity_ms=session.updated_ms,
+            rank=RANK_JSON,
+            version=f"{zlib.crc32(' '.join(marks).encode('utf-8', 'replace')):x}",
+        )
+
+    def _copy(self, tree: Tree, file: File, known: Mapping[str, str]) -> SessionCopy:
+        try:
+            data = read_object(file)
+            notes = list(_notes(tree, file.stem))
+        except (ValueError, OSError) as error:
+            raise SourceUnavailable(f"{file.path}: {error}") from error
+        session = replace(_session(tree, file, data, notes), todos=_todos(tree, file.stem))
+        return SessionCopy(session=session, messages=_messages(tree, session, notes, known))
+
+
+def _session(tree: Tree, file: File, data: Mapping[str, object], notes: Sequence[_Note]) -> Session:
+    time = mapping(data.get("time"))
+    times = [time_ms(time.get("created")), time_ms(time.get("updated"))]
+    activity = max([t or 0 for t in times] + [note.created_ms for note in notes])
+    session = session_from_object(file.stem, data, activity)
+    project = None if tree.nested else file.path.parent.name
+    return replace(
+        session,
+        project_id=session.project_id or project,
+        directory=session.directory or _working_directory(notes),
+    )
+
+
+def _working_directory(notes: Sequence[_Note]) -> str | None:
+    """Sessions before 0.6 do not say where they were; their answers do."""
+    for note in notes:
+        if found := filled(mapping(note.data.get("path")).get("cwd")):
+            return found
+    return None
+
+
+def _notes(tree: Tree, session_id: str) -> Iterator[_Note]:
+    for file in json_files(tree.messages / session_id):
+        try:
+            data = read_object(file)
+        except (ValueError, OSError):
+            data = {}  # reported when the session is read
+        created = time_ms(mapping(data.get("time")).get("created")) or 0
+        yield _Note(file, created, filled(data.get("parentID")), data)
+
+
+def _messages(
+    tree: Tree, session: Session, notes: Sequence[_Note], known: Mapping[str, str]
+) -> Iterator[Message | Unchanged | BadRecord]:
+    by_id = {note.file.stem: note for note in notes}
+    headers = [
+        Header(note.file.stem, "v1", number, note.created_ms, 0, "")
+        for number, note in enumerate(notes)
+    ]
+    parents = {note.file.stem: note.parent for note in notes if note.parent}
+    for header in after_parents(merge(headers, []), parents):
+        yield from _message(tree, session, by_id[header.id].file, known)
+
+
+def _message(
+    tree: Tree, session: Session, file: File, known: Mapping[str, str]
+) -> Iterator[Message | Unchanged | BadRecord]:
+    message_id = file.stem
+    try:
+        files = json_files(tree.part_folder(session.id, message_id))
+        stamp = _stamp(session, file, files)
+        if known.get(message_id) == stamp:
+            yield Unchanged(message_id)
+            return
+        data = read_object(file)
+    except (ValueError, OSError) as error:
+        yield _bad(file, error, session_id=session.id, message_id=message_id)
+        return
+    parts = list(sequence(data.get("parts")))
+    bad = []
+    for part in sorted(files, key=lambda part: (part_age(message_id, part.stem), part.stem)):
+        try:
+            parts.append(read_object(part))
+        except (ValueError, OSError) as error:
+            bad.append(_bad(part, error, session_id=session.id))
+    yield message_v1(
+        message_id,
+        data,
+        parts,
+        stamp=stamp + UNREADABLE if bad else stamp,
+        row_ms=session.created_ms,
+        directory=session.directory,
+    )
+    yield from bad
+
+
+def _stamp(session: Session, file: File, parts: Sequence[File]) -> str:
+    marks = [session.directory or "", file.mark, *(part.mark for part in parts)]
+    return f"j:{zlib.crc32(' '.join(marks).encode('utf-8', 'replace')):x}"
+
+
+def _todos(tree: Tree, session_id: str) -> tuple[Todo, ...] | None:
+    """Return the list that the store keeps, None where there is none that can be read."""
+    file = file_or_none(tree.todos / f"{session_id}.json") if tree.todos else None
+    if file is None:
+        return None
+    try:
+        items = sequence(read_json(file))
+    except (ValueError, OSError):
+        return None
+    return tuple(found for item in items if (found := todo(item)) is not None)
+
+
+def _orphans(tree: Tree, sessions: set[str]) -> Iterator[BadRecord]:
+    """Yield messages without a session and parts without a message.
+
+    Empty folders, and whatever else a deletion leaves behind, are nothing to report.
+    """
+    messages: set[str] = set()
+    for folder in folders(tree.messages):
+        files = json_files(folder)
+        messages.update(file.stem for file in files)
+        if files and folder.name not in sessions:
+            yield BadRecord(item=str(folder), reason=f"{len(files)} messages without a session")
+    for folder in _part_folders(tree):
+        if folder.name not in messages and (files := json_files(folder)):
+            yield BadRecord(item=str(folder), reason=f"{len(files)} parts without a message")
+
+
+def _part_folders(tree: Tree) -> Iterator[Path]:
+    for folder in folders(tree.parts):
+        if tree.nested:
+            yield from folders(folder)
+        else:
+            yield folder
+
+
+def _bad(
+    file: File,
+    error: Exception,
+    *,
+    session_id: str | None = None,
+    message_id: str | None = None,
+    hides_session: bool = False,
+) -> BadRecord:
+    reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return BadRecord(
+        item=str(file.path),
+        reason=reason,
+        session_id=session_id,
+        message_id=message_id,
+        hides_session=hides_session,
+    )
+
+
+def _is_name(text: str) -> bool:
+    return text not in ("", ".", "..") and "/" not in text and "\\" not in text

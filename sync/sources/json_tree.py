@@ -1,0 +1,148 @@
+"""The files of a JSON store: where they lie, and how they are read while OpenCode writes them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sync.values import decode_json
+
+RETRY_S = 0.05
+FRESH_S = 2.0
+"""A file written this lately may be half-written; it is read once more after RETRY_S."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as a listing of its folder tells it: changed if any of this has changed."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+
+    @property
+    def stem(self) -> str:
+        return self.path.stem
+
+    @property
+    def mark(self) -> str:
+        return f"{self.stem}:{self.size}:{self.mtime_ns}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One JSON store. Folders may be missing.
+
+    sessions: the folders that hold session files. nested: part folders lie in folders named
+    after their session (before 0.6), not side by side.
+    """
+
+    sessions: tuple[Path, ...]
+    messages: Path
+    parts: Path
+    todos: Path | None = None
+    projects: Path | None = None
+    nested: bool = False
+
+    def part_folder(self, session_id: str, message_id: str) -> Path:
+        parts = self.parts / session_id if self.nested else self.parts
+        return parts / message_id
+
+    def session_file(self, session_id: str) -> File | None:
+        for folder in self.sessions:
+            found = file_or_none(folder / f"{session_id}.json")
+            if found is not None:
+                return found
+        return None
+
+
+def tree_of_storage(storage: Path) -> Tree:
+    """Return the store of 0.6 to 1.1 in ``storage/``."""
+    return Tree(
+        sessions=tuple(folders(storage / "session")),
+        messages=storage / "message",
+        parts=storage / "part",
+        todos=storage / "todo",
+        projects=storage / "project",
+    )
+
+
+def trees_of_projects(projects: Path) -> Iterator[Tree]:
+    """Yield the stores before 0.6, one for each folder in ``project/``."""
+    for folder in folders(projects):
+        base = folder / "storage" / "session"
+        if (base / "info").is_dir():
+            yield Tree(
+                sessions=(base / "info",),
+                messages=base / "message",
+                parts=base / "part",
+                nested=True,
+            )
+
+
+def folders(parent: Path) -> list[Path]:
+    """Return the folders in a folder by name; none where it is missing. May raise OSError."""
+    try:
+        with os.scandir(parent) as entries:
+            return [Path(e.path) for e in sorted(entries, key=_name) if e.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+def json_files(parent: Path) -> list[File]:
+    """Return the JSON files in a folder by name; none where it is missing. May raise OSError."""
+    found = []
+    try:
+        with os.scandir(parent) as entries:
+            for entry in sorted(entries, key=_name):
+                if entry.name.endswith(".json") and entry.is_file():
+                    stat = entry.stat()
+                    found.append(File(Path(entry.path), stat.st_size, stat.st_mtime_ns))
+    except FileNotFoundError:
+        return []
+    return found
+
+
+def file_or_none(path: Path) -> File | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return File(path, stat.st_size, stat.st_mtime_ns)
+
+
+def folder_mtime_ns(path: Path) -> int:
+    """Return when a file was last added to or taken from a folder, 0 where it is missing."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def read_json(file: File) -> object:
+    """Return what a file holds; one that was written just now gets a second chance.
+
+    Raises ValueError or OSError where it cannot be read.
+    """
+    try:
+        return decode_json(file.path.read_bytes())
+    except ValueError:
+        if time.time() - file.mtime_ns / 1e9 > FRESH_S:
+            raise
+    time.sleep(RETRY_S)
+    return decode_json(file.path.read_bytes())
+
+
+def read_object(file: File) -> Mapping[str, object]:
+    """Return the JSON object in a file; raises as read_json, ValueError for anything else."""
+    value = read_json(file)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name

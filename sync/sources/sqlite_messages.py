@@ -1,0 +1,256 @@
+"""The messages of one session out of an OpenCode database, bodies only where they are needed."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sync.decode_v1 import message_v1
+from sync.decode_v2 import message_v2
+from sync.model import BadRecord, Message, Unchanged
+from sync.sources.layout import Layout
+from sync.sources.order import Header, Kind, after_parents, merge, needs_parents, part_age
+from sync.sources.sqlite_sessions import text
+from sync.values import decode_json, filled, integer, time_ms
+
+UNREADABLE = "!"
+"""Ends the stamp of a message of which a part could not be read: it is read again each time,
+so that the part stays reported for as long as it is there."""
+
+_TABLES: Mapping[Kind, str] = {
+    "v1": "message",
+    "v2": "session_message",
+    "input": "session_input",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads the messages of one session within the caller's read transaction.
+
+    directory: the session's; the stamps depend on it, as relative paths do.
+    bulk: moments of imports, which tell nothing of when a message changed.
+    """
+
+    conn: sqlite3.Connection
+    layout: Layout
+    session_id: str
+    directory: str | None
+    bulk: frozenset[int]
+
+    def headers(self) -> list[Header]:
+        """Return all messages in conversation order, without their bodies."""
+        v1 = list(self._v1_headers()) if self.layout.has("message") else []
+        v2 = [] if v1 and self.layout.mirrors_v1 else list(self._v2_headers())
+        known = {header.id for header in (*v1, *v2)}
+        v2 += [header for header in self._inputs() if header.id not in known]
+        merged = merge(v1, v2)
+        if needs_parents(v1, v2):
+            merged = after_parents(merged, self._parents())
+        return merged
+
+    def messages(
+        self, headers: Sequence[Header], known: Mapping[str, str]
+    ) -> Iterator[Message | Unchanged | BadRecord]:
+        """Yield the messages; of those with a known stamp only that they are unchanged."""
+        for header in headers:
+            if known.get(header.id) == header.stamp:
+                yield Unchanged(header.id)
+                continue
+            try:
+                yield from self._read(header)
+            except (ValueError, sqlite3.DatabaseError) as error:
+                yield BadRecord(
+                    item=f"{_TABLES[header.kind]} {header.id}",
+                    reason=str(error),
+                    session_id=self.session_id,
+                    message_id=header.id,
+                )
+
+    def _read(self, header: Header) -> Iterator[Message | BadRecord]:
+        match header.kind:
+            case "v1":
+                yield from self._read_v1(header)
+            case "v2":
+                yield self._read_v2(header)
+            case "input":
+                yield self._read_input(header)
+
+    # V1: message and part
+
+    def _v1_headers(self) -> Iterator[Header]:
+        column = self.layout.column
+        created = column("message", "time_created", "m.")
+        updated = column("message", "time_updated", "m.")
+        parts, part_updated = "0", "NULL"
+        join = ""
+        if self.layout.has("part"):
+            parts, part_updated = "count(p.id)", column("part", "time_updated", "p.")
+            join = "LEFT JOIN part p ON p.message_id = m.id"
+        rows = self.conn.execute(
+            f"""
+            SELECT m.rowid, m.id, {created}, {updated}, {parts}, total({part_updated}),
+              max({part_updated})
+            FROM message m {join} WHERE m.session_id = ? GROUP BY m.rowid
+            """,
+            (self.session_id,),
+        )
+        for rowid, message_id, created, updated, count, total, latest in rows:
+            yield self._header(
+                message_id,
+                "v1",
+                rowid,
+                created,
+                [updated, latest],
+                f"v1:{updated}:{count}:{total:.0f}",
+            )
+
+    def _read_v1(self, header: Header) -> Iterator[Message | BadRecord]:
+        data = self._object("message", "data", header.id)
+        parts: list[object] = []
+        bad: list[BadRecord] = []
+        for part_id, raw in self._v1_parts(header.id):
+            try:
+                parts.append(_decode_object(raw))
+            except ValueError as error:
+                bad.append(
+                    BadRecord(item=f"part {part_id}", reason=str(error), session_id=self.session_id)
+                )
+        yield message_v1(
+            header.id,
+            data,
+            parts,
+            stamp=header.stamp + UNREADABLE if bad else header.stamp,
+            row_ms=header.created_ms,
+            directory=self.directory,
+        )
+        yield from bad
+
+    def _v1_parts(self, message_id: str) -> list[tuple[str, object]]:
+        if not self.layout.has("part"):
+            return []
+        rows = [
+            (part_age(message_id, part_id), rowid, part_id, raw)
+            for rowid, part_id, raw in (
+                (rowid, str(text(part_id)), raw)
+                for rowid, part_id, raw in self.conn.execute(
+                    "SELECT rowid, id, CAST(data AS BLOB) FROM part WHERE message_id = ?",
+                    (message_id,),
+                )
+            )
+        ]
+        rows.sort(key=lambda row: row[:2])
+        return [(part_id, raw) for _, _, part_id, raw in rows]
+
+    def _parents(self) -> dict[str, str]:
+        """Return the question of each answer; needs the bodies, one after the other."""
+        parents = {}
+        for message_id, raw in self.conn.execute(
+            "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ?", (self.session_id,)
+        ):
+            try:
+                parent = filled(_decode_object(raw).get("parentID"))
+            except ValueError:
+                continue  # reported when the message itself is read
+            if parent:
+                parents[str(text(message_id))] = parent
+        return parents
+
+    # V2: session_message and session_input
+
+    def _v2_headers(self) -> Iterator[Header]:
+        if not self.layout.has("session_message"):
+            return
+        column = self.layout.column
+        created = column("session_message", "time_created")
+        updated = column("session_message", "time_updated")
+        if "seq" in self.layout.tables["session_message"]:
+            position, order = "seq", "seq, rowid"
+        else:
+            position, order = "0", f"{created}, rowid"
+        rows = self.conn.execute(
+            f"SELECT id, {created}, {updated}, {position} FROM session_message "
+            f"WHERE session_id = ? ORDER BY {order}",
+            (self.session_id,),
+        )
+        for number, (message_id, created, updated, seq) in enumerate(rows):
+            place = (integer(seq) or 0) if position == "seq" else number
+            yield self._header(message_id, "v2", place, created, [updated], f"v2:{updated}:{seq}")
+
+    def _read_v2(self, header: Header) -> Message:
+        (kind,) = self.conn.execute(
+            "SELECT type FROM session_message WHERE id = ?", (header.id,)
+        ).fetchone()
+        return message_v2(
+            header.id,
+            filled(text(kind)) or "unknown",
+            self._object("session_message", "data", header.id),
+            stamp=header.stamp,
+            row_ms=header.created_ms,
+            directory=self.directory,
+        )
+
+    def _inputs(self) -> Iterator[Header]:
+        """Prompts that were taken in and never run: this row is the only trace of them."""
+        if not self.layout.has("session_input"):
+            return
+        created = self.layout.column("session_input", "time_created")
+        position = self.layout.column("session_input", "admitted_seq")
+        rows = self.conn.execute(
+            f"SELECT id, {created}, {position} FROM session_input "
+            "WHERE session_id = ? AND promoted_seq IS NULL",
+            (self.session_id,),
+        )
+        for message_id, created, seq in rows:
+            yield self._header(message_id, "input", integer(seq) or 0, created, [], "in")
+
+    def _read_input(self, header: Header) -> Message:
+        return message_v2(
+            header.id,
+            "user",
+            self._object("session_input", "prompt", header.id),
+            stamp=header.stamp,
+            row_ms=header.created_ms,
+            directory=self.directory,
+        )
+
+    # Both
+
+    def _header(
+        self,
+        message_id: object,
+        kind: Kind,
+        position: int,
+        created: object,
+        updated: Sequence[object],
+        stamp: str,
+    ) -> Header:
+        created_ms = time_ms(created) or 0
+        times = [time_ms(value) or 0 for value in (created, *updated) if value not in self.bulk]
+        place = zlib.crc32((self.directory or "").encode("utf-8", "replace"))
+        return Header(
+            id=str(text(message_id)),
+            kind=kind,
+            position=position,
+            created_ms=created_ms,
+            updated_ms=max(times, default=0),
+            stamp=f"{stamp}:{place:x}",
+        )
+
+    def _object(self, table: str, column: str, row_id: str) -> Mapping[str, object]:
+        row = self.conn.execute(
+            f"SELECT CAST({column} AS BLOB) FROM {table} WHERE id = ?", (row_id,)
+        ).fetchone()
+        return _decode_object(row[0] if row else None)
+
+
+def _decode_object(raw: object) -> Mapping[str, object]:
+    """Decode a column that holds a JSON object; raises ValueError for anything else."""
+    if not isinstance(raw, bytes):
+        raise ValueError("holds no text")
+    value = decode_json(raw)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
