@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from datasette import hookimpl
 
 from datasette_history.config import check
-from datasette_history.database import attached_indexes, is_index
+from datasette_history.database import is_index
+from datasette_history.openapi import openapi_json
 from datasette_history.pages.routes import ROUTES
-from datasette_history.queries import for_hook, register
-from datasette_history.views import run_tool, search_page, status, tools_json
+from datasette_history.queries import for_hook, register_all
+from datasette_history.views import run_tool, status, tools_json
 from datasette_history.web import TOOL_PATH, needs_no_csrf_token
 
 if TYPE_CHECKING:
@@ -21,10 +23,10 @@ if TYPE_CHECKING:
 @hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
 def register_routes() -> list[tuple[str, Callable[..., Any]]]:
     return [
-        (r"^/-/history$", search_page),
         (f"^{TOOL_PATH.pattern}", run_tool),
         (r"^/-/history/tools\.json$", tools_json),
         (r"^/-/history/status\.json$", status),
+        (r"^/-/history/openapi\.json$", openapi_json),
         *ROUTES,
     ]
 
@@ -32,12 +34,7 @@ def register_routes() -> list[tuple[str, Callable[..., Any]]]:
 @hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
 def startup(datasette: Datasette) -> Callable[[], Awaitable[None]]:
     check(datasette)
-
-    async def register_queries() -> None:
-        for name in await attached_indexes(datasette):
-            await register(datasette, name)
-
-    return register_queries
+    return partial(register_all, datasette)
 
 
 @hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
@@ -51,3 +48,11 @@ def canned_queries(datasette: Datasette, database: str) -> Callable[[], Awaitabl
 @hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
 def skip_csrf(scope: dict[str, Any]) -> bool:
     return needs_no_csrf_token(scope)
+
+
+@hookimpl(optionalhook=True)  # type: ignore[untyped-decorator]  # Datasette has no types
+def register_mcp_tools(datasette: Datasette, mcp: Any) -> None:
+    # datasette-mcp calls this: only then is its MCP library known to be there.
+    from datasette_history.mcp import add_tools  # noqa: PLC0415
+
+    add_tools(datasette, mcp)

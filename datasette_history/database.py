@@ -64,7 +64,7 @@ async def ask(
 
     def in_thread(conn: sqlite3.Connection) -> T:
         try:
-            with _time_limit(conn, time_limit_ms):
+            with time_limit(conn, time_limit_ms, "raise the setting time_limit_ms"):
                 return question(conn)
         except sqlite3.DatabaseError as error:
             raise IndexMismatch(
@@ -101,21 +101,31 @@ async def is_index(datasette: Datasette, name: str) -> bool:
 
 
 @contextmanager
-def _time_limit(conn: sqlite3.Connection, limit_ms: int) -> Iterator[None]:
-    """Interrupt whatever the connection does once the time is over."""
+def time_limit(
+    conn: sqlite3.Connection,
+    limit_ms: int,
+    remedy: str,
+    *,
+    is_unwanted: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Interrupt whatever the connection does once the time is over, or it is unwanted.
+
+    remedy: how to allow more time. Raises TimeLimitExceeded, or sqlite3.OperationalError
+    where it is unwanted.
+    """
     deadline = time.monotonic() + limit_ms / 1000
 
     def is_over() -> bool:
         return time.monotonic() >= deadline
 
-    conn.set_progress_handler(is_over, STEPS_PER_LOOK)
+    conn.set_progress_handler(lambda: is_over() or is_unwanted(), STEPS_PER_LOOK)
     try:
         yield
     except sqlite3.OperationalError as error:
         if is_over():
             raise TimeLimitExceeded(
                 f"the question took longer than {limit_ms} ms and was stopped; use rarer words, "
-                "a project or a date, or raise the setting time_limit_ms"
+                f"a project or a date, or {remedy}"
             ) from error
         raise
     finally:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
+from datasette_history.database import attached_indexes
+
 if TYPE_CHECKING:
     from datasette.app import Datasette
 
@@ -57,6 +59,12 @@ def for_hook() -> dict[str, dict[str, Any]]:
         }
         for query in QUERIES
     }
+
+
+async def register_all(datasette: Datasette) -> None:
+    """Tell Datasette of the queries for every attached index."""
+    for name in await attached_indexes(datasette):
+        await register(datasette, name)
 
 
 async def register(datasette: Datasette, database: str) -> None:

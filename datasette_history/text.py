@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, tzinfo
-from typing import assert_never
+from typing import Final, assert_never
 
+from datasette_history.pages.shown import visible
 from datasette_history.render import indexing_note, scope_note
 from datasette_history.results import (
     Answer,
@@ -13,19 +14,32 @@ from datasette_history.results import (
     MessageMatches,
     ProjectList,
     ReadMessage,
+    Result,
+    SessionHits,
     SessionInfo,
     SessionList,
     SessionPage,
 )
+
+MAX_MATCHES: Final = 30_000
+"""Code points up to which search-messages shows sessions; many words make many excerpts."""
+
+MAX_LINE: Final = 300
+"""Code points of a title, word or path that are shown."""
 
 
 def as_text(answer: Answer) -> str:
     """Return an answer as text, times in the answer's time zone.
 
     What sessions say is put into one line or indented, so that it cannot pass for the
-    answer's own words.
+    answer's own words; control characters are shown instead of obeyed.
     """
-    return "\n".join((*_lines(answer), *_remarks(answer))) + "\n"
+    return visible("\n".join((*_lines(answer), *_remarks(answer))) + "\n")
+
+
+def error_text(messages: Iterable[str]) -> str:
+    """Return what is wrong as text, one line for each message."""
+    return "".join(f"Error: {message}\n" for message in messages)
 
 
 def _lines(answer: Answer) -> Iterator[str]:
@@ -50,6 +64,8 @@ def _remarks(answer: Answer) -> Iterator[str]:
         yield f"Note: limit {answer.capped_from} was capped."
     if note := scope_note(answer):
         yield f"Note: {note}."
+    elif _is_empty(answer.result) and answer.scope and answer.scope.projects is not None:
+        yield "Note: only this project was searched; project=all searches every one."
     if answer.indexing is not None:
         yield f"Note: {indexing_note(answer.indexing)}."
 
@@ -59,19 +75,32 @@ def _matches(found: MessageMatches, tz: tzinfo | None) -> Iterator[str]:
         yield "No session matches."
         return
     yield f"{_count(len(found.sessions), 'session')}, newest first{_more(found.has_more)}"
-    for one in found.sessions:
+    room = MAX_MATCHES
+    for index, one in enumerate(found.sessions):
+        lines = _match(one, tz)
+        room -= sum(map(len, lines))
+        if room < 0 and index:
+            yield ""
+            yield f"Of {len(found.sessions) - index} more only the ids, to keep this short:"
+            yield " ".join(left.session.id for left in found.sessions[index:])
+            break
         yield ""
-        yield _session(one.session, tz)
-        for hit in one.hits:
-            place = f"{hit.message_id} {hit.role}" if hit.message_id else "title"
-            flags = _flags(copied=hit.copied, reverted=hit.reverted)
-            when = time(hit.timestamp_ms, tz)
-            yield f"  {_line(hit.word)!r} in {place}, {when}{flags}: {_line(hit.excerpt)}"
+        yield from lines
     first = found.sessions[0]
     message_id = next((hit.message_id for hit in first.hits if hit.message_id), None)
     yield ""
     anchor = f" messageID={message_id}" if message_id else ""
     yield f"Next: read sessionID={first.session.id}{anchor}"
+
+
+def _match(one: SessionHits, tz: tzinfo | None) -> Sequence[str]:
+    lines = [_session(one.session, tz)]
+    for hit in one.hits:
+        place = f"{hit.message_id} {hit.role}" if hit.message_id else "title"
+        flags = _flags(copied=hit.copied, reverted=hit.reverted)
+        when = time(hit.timestamp_ms, tz)
+        lines.append(f"  {_line(hit.word)!r} in {place}, {when}{flags}: {_line(hit.excerpt)}")
+    return lines
 
 
 def _sessions(found: SessionList, tz: tzinfo | None) -> Iterator[str]:
@@ -170,8 +199,21 @@ def _flags(**flags: bool) -> str:
     return f" [{joined}]" if joined else ""
 
 
+def _is_empty(result: Result) -> bool:
+    match result:
+        case MessageMatches(found, _) | SessionList(found, _):
+            return not found
+        case ProjectList(projects, _):
+            return not projects
+        case EditList(edits, _):
+            return not edits
+        case SessionPage():
+            return False
+
+
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
 
 
 def _count(number: int, what: str) -> str:

@@ -47,8 +47,8 @@ async def run_tool(datasette: Datasette, request: Request) -> Response:
     """Answer ``/-/history/TOOL.json`` and ``.txt``, GET or POST; nothing is ever changed."""
     if request.method not in ("GET", "HEAD", "POST"):
         return error_response(("use GET or POST",), 405, text=False)
-    index, wanted = await _opened(datasette, request)
-    answer = await _answer(index, request.url_vars["tool"], wanted)
+    index, wanted = await opened(datasette, request)
+    answer = await answer_call(index, request.url_vars["tool"], wanted)
     if request.url_vars["format"] == "txt":
         return text_response(as_text(answer))
     return json_response(as_json(answer, index.url_for))
@@ -57,7 +57,7 @@ async def run_tool(datasette: Datasette, request: Request) -> Response:
 @answers_errors
 async def tools_json(datasette: Datasette, request: Request) -> Response:
     """Answer ``/-/history/tools.json``: the tools with JSON Schemas of their inputs."""
-    await _opened(datasette, request)
+    await opened(datasette, request)
     tools = [
         {
             "name": tool.name,
@@ -66,7 +66,7 @@ async def tools_json(datasette: Datasette, request: Request) -> Response:
             "url": datasette.absolute_url(
                 request, datasette.urls.path(f"/-/history/{tool.name}.json")
             ),
-            "inputSchema": _with_database(tool.input_schema()),
+            "inputSchema": with_database(tool.input_schema()),
         }
         for tool in TOOLS.values()
     ]
@@ -76,7 +76,7 @@ async def tools_json(datasette: Datasette, request: Request) -> Response:
 @answers_errors
 async def status(datasette: Datasette, request: Request) -> Response:
     """Answer ``/-/history/status.json``."""
-    index, _ = await _opened(datasette, request)
+    index, _ = await opened(datasette, request)
     now_ms = round(context().now.timestamp() * 1000)
 
     def question(conn: sqlite3.Connection) -> Any:
@@ -100,7 +100,7 @@ async def search_page(datasette: Datasette, request: Request) -> Response:
     try:
         index = await open_index(datasette, request, database)
         tool = "search-messages" if _has_words(inputs) else "search-sessions"
-        answer = await _answer(index, tool, Call(inputs))
+        answer = await answer_call(index, tool, Call(inputs))
     except HistoryError as error:
         problems, code = error.messages, error.status
     body = await datasette.render_template(
@@ -121,7 +121,7 @@ async def search_page(datasette: Datasette, request: Request) -> Response:
     return Response.html(body, status=code, headers=PAGE_HEADERS)
 
 
-async def _opened(datasette: Datasette, request: Request) -> tuple[Index, Call]:
+async def opened(datasette: Datasette, request: Request) -> tuple[Index, Call]:
     """Return the index, which the actor may see, and the inputs.
 
     Of a request that makes no sense, someone without permission learns nothing but that.
@@ -134,7 +134,9 @@ async def _opened(datasette: Datasette, request: Request) -> tuple[Index, Call]:
     return await open_index(datasette, request, wanted.database), wanted
 
 
-async def _answer(index: Index, tool: str, wanted: Call) -> Answer:
+async def answer_call(index: Index, tool: str, wanted: Call) -> Answer:
+    """Run a tool on the index, off the event loop and within the time limit."""
+
     def question(conn: sqlite3.Connection) -> Answer:
         return call(conn, tool, wanted.inputs, context(), as_text=wanted.as_text)
 
@@ -164,5 +166,6 @@ def _has_words(inputs: dict[str, str]) -> bool:
     return bool(parse_query(inputs.get("query", "")).words)
 
 
-def _with_database(schema: dict[str, Any]) -> dict[str, Any]:
+def with_database(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's input schema with the input that only Datasette has."""
     return {**schema, "properties": {**schema["properties"], "database": DATABASE_SCHEMA}}

@@ -19,6 +19,7 @@ from datasette_history.database import viewable_index
 from datasette_history.errors import HistoryError, InvalidInput
 from datasette_history.inputs import storable
 from datasette_history.render import error_json
+from datasette_history.text import error_text
 from datasette_history.tools import Context
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ MAX_BODY: Final = 100_000
 """Bytes of the longest JSON body."""
 
 MAX_FIELDS: Final = 50
+
+FORBIDDEN: Final = "you are not allowed to see this history; log in, or send a token"
 
 HEADERS: Final = {
     "cache-control": "private, no-store",
@@ -109,10 +112,16 @@ async def read_call(request: Request) -> Call:
         raise InvalidInput(
             f"{next(iter(texts))} is given in the URL; with POST, put inputs into the JSON body"
         )
-    database = inputs.pop("database", database)
+    return json_call({"database": database, **inputs})
+
+
+def json_call(inputs: Mapping[str, Any]) -> Call:
+    """Return what inputs that came as JSON ask for; ``database`` may be among them."""
+    rest = dict(inputs)
+    database = rest.pop("database", None)
     if database is not None and not isinstance(database, str):
         raise InvalidInput("database must be a text: the name of an attached index")
-    return Call(inputs, database, as_text=False)
+    return Call(rest, database, as_text=False)
 
 
 def answers_errors(view: View) -> View:
@@ -126,15 +135,14 @@ def answers_errors(view: View) -> View:
         except HistoryError as error:
             return error_response(error.messages, error.status, text=text)
         except Forbidden:
-            message = "you are not allowed to see this history; log in, or send a token"
-            return error_response((message,), 403, text=text)
+            return error_response((FORBIDDEN,), 403, text=text)
 
     return wrapped
 
 
 def error_response(messages: tuple[str, ...], status: int, *, text: bool) -> Response:
     if text:
-        return text_response("\n".join(f"Error: {message}" for message in messages) + "\n", status)
+        return text_response(error_text(messages), status)
     return json_response(error_json(messages, status), status)
 
 

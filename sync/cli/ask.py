@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from datasette_history.config import DEFAULT_TIME_LIMIT_MS, MAX_TIME_LIMIT_MS
+from datasette_history.config import DEFAULT_TIME_LIMIT_MS
 from datasette_history.database import time_limit
 from datasette_history.errors import IndexMismatch
 from datasette_history.results import Answer
 from datasette_history.schema import state
 from datasette_history.tools import Context, call, require_current, snapshot
-
-__all__ = ["DEFAULT_TIME_LIMIT_MS", "MAX_TIME_LIMIT_MS", "NoIndex", "ask", "no_url", "question"]
 
 BUSY_TIMEOUT_S = 5
 REMEDY = "allow more with --time-limit"
@@ -42,7 +40,7 @@ def ask(
     as_text: inputs are texts, as on a command line. Raises HistoryError; NoIndex where
     there is no index yet; sqlite3.OperationalError where the answer became unwanted.
     """
-    context = _context()
+    context = local_context()
     return question(
         path,
         lambda conn: call(conn, tool, inputs, context, as_text=as_text),
@@ -86,7 +84,10 @@ def _connect(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise _no_index(path)
     return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=BUSY_TIMEOUT_S,
+        isolation_level=None,
     )
 
 
@@ -97,7 +98,8 @@ def _no_index(path: Path) -> NoIndex:
     )
 
 
-def _context() -> Context:
+def local_context() -> Context:
+    """Return the context of a call from here: the working directory, its latest session."""
     # Naive means the machine's own zone, with its rules; an aware one has a fixed offset.
     now = datetime.now()  # noqa: DTZ005
     try:

@@ -17,8 +17,8 @@ import click
 
 from sync.backfill import Silent, run_backfill
 from sync.cli import progress
+from sync.cli.lazy import LazyCommands
 from sync.cli.options import index_option, probe, source_options
-from sync.cli.serve import serve
 from sync.errors import SyncError
 from sync.hookspecs import Probe, SyncConfig
 from sync.index import Index
@@ -26,8 +26,23 @@ from sync.report import EXIT_NOTHING, Report
 from sync.status import read_status
 from sync.storage import delete_index
 
+COMMANDS = LazyCommands(
+    {
+        "serve": "sync.cli.serve:serve",
+        "search": "sync.cli.read:search",
+        "sessions": "sync.cli.read:sessions",
+        "edits": "sync.cli.read:edits",
+        "read": "sync.cli.read:read",
+        "export": "sync.cli.export:export",
+        "mcp": "sync.cli.mcp:mcp",
+    }
+)
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+@click.group(
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="datasette-history", prog_name="opencode-history")
 @click.option("--debug", is_flag=True, help="Say on stderr what is done and how errors came about")
 def cli(debug: bool) -> None:
@@ -99,9 +114,6 @@ def status(index_path: Path, config: SyncConfig, as_json: bool) -> None:
     with _failures():
         found = read_status(index_path, probe(config))
     click.echo(json.dumps(found.to_json(), indent=2) if as_json else found.to_text())
-
-
-cli.add_command(serve)
 
 
 def backfill(index_path: Path, probes: list[Probe], *, keep: bool, quiet: bool) -> Report:

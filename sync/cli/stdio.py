@@ -193,7 +193,7 @@ class StdioServer:
 
     def _call_tool(self, request_id: Id, params: Json) -> Json | None:
         """Return a tool's result, None where the call was cancelled."""
-        cancelled = self._cancelled[request_id]
+        cancelled = self._cancelled.setdefault(request_id, threading.Event())
         try:
             name, arguments = params.get("name"), params.get("arguments")
             if not isinstance(name, str) or name not in self._names:
