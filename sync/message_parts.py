@@ -227,7 +227,10 @@ def cost(value: object) -> float | None:
 def _refused(call: Call) -> Call:
     """Return the call that the model meant, where OpenCode answered with the tool `invalid`."""
     meant = mapping(call.input)
-    error = filled(meant.get("error"))
+    error = filled(meant.get("error")) or call.error or ""
+    output = "\n".join(call.outputs)
+    # The output is the error in a sentence; said twice, it would be found twice.
+    told = output if error in output else f"{error}\n{output}".strip()
     return Call(
         name=filled(meant.get("tool")) or "invalid",
         status="error",
@@ -235,7 +238,7 @@ def _refused(call: Call) -> Call:
         title=call.title,
         started_ms=call.started_ms,
         ended_ms=call.ended_ms,
-        error=error or call.error or "\n".join(call.outputs),
+        error=told,
     )
 
 
