@@ -60,6 +60,12 @@ def test_json_has_everything() -> None:
     full.problems.append(BadRecord(item="message m1", reason="not JSON", session_id="s1"))
     found = full.to_json()
     assert found["problems"] == [
-        {"item": "message m1", "reason": "not JSON", "session_id": "s1", "message_id": None}
+        {
+            "item": "message m1",
+            "reason": "not JSON",
+            "session_id": "s1",
+            "message_id": None,
+            "hides_session": False,
+        }
     ]
     assert [source["location"] for source in found["sources"]] == ["/a/opencode.db", "/a/storage"]
