@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import secrets
+import socket
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -91,15 +92,17 @@ def serve(
             pass
     except SyncError as error:
         raise click.ClickException(str(error)) from error
+    listener = _listen(host, port)
     datasette = build_datasette(index_path, sample=sample, open_access=open_access)
-    _print_addresses(datasette, host, port, index_path, open_access)
+    _print_addresses(datasette, host, listener.getsockname()[1], index_path, open_access)
     syncing = threading.Thread(
         target=_sync, args=(index_path, [p.source for p in probes if p.source]), daemon=True
     )
     syncing.start()
     asyncio.run(datasette.invoke_startup())
     app = Guard(datasette.app(), LOOPBACK_HOSTS | {_url_host(host), *allowed_hosts})
-    uvicorn.run(app, host=host, port=port, log_level="warning", lifespan="on")
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
+    server.run(sockets=[listener])
 
 
 def build_datasette(index_path: Path, *, sample: bool, open_access: bool) -> Datasette:
@@ -141,6 +144,18 @@ def _sample(folder: Path) -> tuple[Path, list[Probe]]:
     database = sample_database(folder)
     config = SyncConfig(databases=(database,), explicit=True)
     return folder / "history.db", probe_sources(make_plugin_manager(), config)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Open the port before anything is promised about it; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise click.ClickException(
+            f"cannot listen on {_url_host(host)}:{port}: {error.strerror}; "
+            "choose another port with --port"
+        ) from error
 
 
 def _print_addresses(
