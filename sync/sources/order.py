@@ -37,11 +37,7 @@ def merge(v1: Iterable[Header], v2: Iterable[Header]) -> list[Header]:
     V2's stay in their order; V1's go between them by time, among themselves by time and row.
     """
     newer = sorted(v2, key=lambda header: header.position)
-    ids = {header.id for header in newer}
-    older = sorted(
-        (header for header in v1 if header.id not in ids),
-        key=lambda header: (header.created_ms, header.position),
-    )
+    older = sorted(without(v1, newer), key=lambda header: (header.created_ms, header.position))
     merged: list[Header] = []
     latest = next_older = 0
     for header in newer:
@@ -54,15 +50,25 @@ def merge(v1: Iterable[Header], v2: Iterable[Header]) -> list[Header]:
     return merged + older[next_older:]
 
 
-def needs_parents(v1: Sequence[Header], v2: Sequence[Header]) -> bool:
-    """Tell whether time alone may put an answer before its question.
+def is_doubtful(v1: Sequence[Header], v2: Sequence[Header]) -> bool:
+    """Tell whether only the bodies of messages can say how V1's come into order.
 
-    Rows are written in order, so time and row number disagree wherever a clock went back.
+    Rows are written in order, so time and row number disagree where a clock went back or an
+    import wrote the rows; equal times are an import's, too.
     """
-    if v1 and v2:
+    older = without(v1, v2)
+    if older and v2:
         return True
-    by_time = sorted(v1, key=lambda header: (header.created_ms, header.position))
-    return any(a.position > b.position for a, b in pairwise(by_time))
+    by_time = sorted(older, key=lambda header: (header.created_ms, header.position))
+    return any(
+        a.position > b.position or a.created_ms == b.created_ms for a, b in pairwise(by_time)
+    )
+
+
+def without(v1: Iterable[Header], v2: Iterable[Header]) -> list[Header]:
+    """Return those of V1's messages that V2 does not have."""
+    ids = {header.id for header in v2}
+    return [header for header in v1 if header.id not in ids]
 
 
 def after_parents(headers: Sequence[Header], parents: Mapping[str, str]) -> list[Header]:

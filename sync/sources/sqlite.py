@@ -112,14 +112,18 @@ class SqliteSource:
                 self._bulk = bulk_times(conn, layout)
             session = row.session(0)
             reader = Reader(conn, layout, session_id, session.directory, self._bulk)
-            headers = reader.headers()
+            found = reader.found()
             todos = sqlite_sessions.todos(conn, layout, session_id)
         except sqlite3.Error as error:
             raise SourceUnavailable(f"{self.location}: {error}") from error
-        activity = max([row.activity_ms(), *(header.updated_ms for header in headers)])
+        if session.revert is None and not found.newer_only:
+            # The import into V2 lost the mark, and nobody went on talking since.
+            session = replace(session, revert=row.older_revert())
         return SessionCopy(
-            session=replace(session, updated_ms=activity, todos=todos),
-            messages=_messages(conn, reader, headers, known),
+            session=replace(
+                session, updated_ms=max(row.activity_ms(), found.activity_ms), todos=todos
+            ),
+            messages=_messages(conn, reader, found.headers, known),
         )
 
     def close(self) -> None:

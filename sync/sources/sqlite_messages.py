@@ -5,15 +5,23 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sync.decode_v1 import message_v1
 from sync.decode_v2 import message_v2
 from sync.model import BadRecord, Message, Unchanged
 from sync.sources.layout import Layout
-from sync.sources.order import Header, Kind, after_parents, merge, needs_parents, part_age
+from sync.sources.order import (
+    Header,
+    Kind,
+    after_parents,
+    is_doubtful,
+    merge,
+    part_age,
+    without,
+)
 from sync.sources.sqlite_sessions import text
-from sync.values import decode_json, filled, integer, time_ms
+from sync.values import decode_json, filled, integer, mapping, time_ms
 
 UNREADABLE = "!"
 """Ends the stamp of a message of which a part could not be read: it is read again each time,
@@ -24,6 +32,19 @@ _TABLES: Mapping[Kind, str] = {
     "v2": "session_message",
     "input": "session_input",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A session's messages in order.
+
+    activity_ms: the latest time of any row, 0 without one. newer_only: whether V2 has
+    messages that V1 lacks, so that the conversation went on there.
+    """
+
+    headers: Sequence[Header]
+    activity_ms: int
+    newer_only: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +61,22 @@ class Reader:
     directory: str | None
     bulk: frozenset[int]
 
-    def headers(self) -> list[Header]:
+    def found(self) -> Found:
         """Return all messages in conversation order, without their bodies."""
         v1 = list(self._v1_headers()) if self.layout.has("message") else []
         v2 = [] if v1 and self.layout.mirrors_v1 else list(self._v2_headers())
         known = {header.id for header in (*v1, *v2)}
         v2 += [header for header in self._inputs() if header.id not in known]
-        merged = merge(v1, v2)
-        if needs_parents(v1, v2):
-            merged = after_parents(merged, self._parents())
-        return merged
+        activity = max((header.updated_ms for header in (*v1, *v2)), default=0)
+        newer_only = bool(without(v2, v1))
+        if not is_doubtful(v1, v2):
+            return Found(merge(v1, v2), activity, newer_only)
+        parents, times = self._told_by_bodies()
+        v1, v2 = (
+            [replace(header, created_ms=times.get(header.id, header.created_ms)) for header in some]
+            for some in (v1, v2)
+        )
+        return Found(after_parents(merge(v1, v2), parents), activity, newer_only)
 
     def messages(
         self, headers: Sequence[Header], known: Mapping[str, str]
@@ -144,20 +171,6 @@ class Reader:
         rows.sort(key=lambda row: row[:2])
         return [(part_id, raw) for _, _, part_id, raw in rows]
 
-    def _parents(self) -> dict[str, str]:
-        """Return the question of each answer; needs the bodies, one after the other."""
-        parents = {}
-        for message_id, raw in self.conn.execute(
-            "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ?", (self.session_id,)
-        ):
-            try:
-                parent = filled(_decode_object(raw).get("parentID"))
-            except ValueError:
-                continue  # reported when the message itself is read
-            if parent:
-                parents[str(text(message_id))] = parent
-        return parents
-
     # V2: session_message and session_input
 
     def _v2_headers(self) -> Iterator[Header]:
@@ -218,6 +231,28 @@ class Reader:
 
     # Both
 
+    def _told_by_bodies(self) -> tuple[dict[str, str], dict[str, int]]:
+        """Return each answer's question and each message's own time, decoding all messages."""
+        parents: dict[str, str] = {}
+        times: dict[str, int] = {}
+        for table in ("session_message", "message"):
+            if not self.layout.has(table):
+                continue
+            for message_id, raw in self.conn.execute(
+                f"SELECT id, CAST(data AS BLOB) FROM {table} WHERE session_id = ?",
+                (self.session_id,),
+            ):
+                try:
+                    data = _decode_object(raw)
+                except ValueError:
+                    continue  # reported when the message itself is read
+                name = str(text(message_id))
+                if parent := filled(data.get("parentID")):
+                    parents[name] = parent
+                if created := time_ms(mapping(data.get("time")).get("created")):
+                    times.setdefault(name, created)
+        return parents, times
+
     def _header(
         self,
         message_id: object,
@@ -228,7 +263,11 @@ class Reader:
         stamp: str,
     ) -> Header:
         created_ms = time_ms(created) or 0
-        times = [time_ms(value) or 0 for value in (created, *updated) if value not in self.bulk]
+        times = [
+            time_ms(value) or 0
+            for value in (created, *updated)
+            if isinstance(value, int) and value not in self.bulk
+        ]
         place = zlib.crc32((self.directory or "").encode("utf-8", "replace"))
         return Header(
             id=str(text(message_id)),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sync.decode_session import fill_gaps, session_from_columns
-from sync.model import RANK_V1, RANK_V2, BadRecord, Session, SessionRef, Todo
+from sync.model import RANK_V1, RANK_V2, BadRecord, Revert, Session, SessionRef, Todo
 from sync.sources.layout import Layout
 from sync.values import integer, time_ms
 
@@ -52,6 +52,9 @@ class SessionRow:
         return max(
             time_ms(row.get(name)) or 0 for row in (self.newest, self.older) for name in names
         )
+
+    def older_revert(self) -> Revert | None:
+        return session_from_columns(self.id, self.older, 0).revert
 
     def digest(self) -> str:
         values = [*self.newest.values(), *self.older.values()]
@@ -194,12 +197,12 @@ def _ref(layout: Layout, tables: Sequence[str], row: Sequence[Any]) -> SessionRe
     found = SessionRow(session_id, newest, rows[1][1] if rows[1:] else {}, table == "session_v2")
     sums = row[1 + len(layout.session_tables) * width :]
     counts = dict(zip(tables, _triples(sums), strict=True))
-    activity = max(
-        [found.activity_ms(), *(time_ms(latest) or 0 for _, _, latest in counts.values())]
-    )
-    has_v2 = counts.get("session_message", (0, 0, 0))[0] and not (
-        layout.mirrors_v1 and counts.get("message", (0, 0, 0))[0]
-    )
+    nothing = (0, 0.0, None)
+    if layout.mirrors_v1 and counts.get("message", nothing)[0]:
+        counts["session_message"] = nothing
+    has_v2 = counts.get("session_message", nothing)[0] > 0
+    times = [time_ms(latest) or 0 for _, _, latest in counts.values()]
+    activity = max([found.activity_ms(), *times])
     session = found.session(activity)
     return SessionRef(
         id=session_id,
