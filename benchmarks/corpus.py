@@ -20,7 +20,7 @@ from typing import Final
 
 import click
 
-from benchmarks.history import COMMON_WORDS, NEEDLES, SIZES, START_MS, History, Plan, Turn
+from benchmarks.history import COMMON_WORDS, NEEDLES, SIZES, START_MS, History, Turn
 from benchmarks.layouts import V1, V2, Ids, Layout, project_row
 
 LAYOUTS: Final[dict[str, Callable[[], Layout]]] = {"v1": V1, "v2": V2}

@@ -6,7 +6,7 @@ which needle is a rule on the session's number, so that a test can say what must
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal
@@ -77,7 +77,7 @@ class Call:
     """One tool call. edited: the file that it wrote, None for tools that only look."""
 
     tool: str
-    input: dict[str, object]
+    input: Mapping[str, str]
     output: str
     failed: bool = False
     edited: str | None = None
@@ -100,7 +100,7 @@ class Turn:
         for piece in self.pieces:
             if isinstance(piece, Call):
                 yield piece.tool
-                yield from (value for value in piece.input.values() if isinstance(value, str))
+                yield from piece.input.values()
                 yield piece.output
             else:
                 yield piece[1]
@@ -242,15 +242,18 @@ class History:
         if kind < 0.22:
             content = words.source(rng, min(length, 20_000))
             return Call(
-                "write", {"filePath": path, "content": content}, "Wrote file successfully.",
+                "write",
+                {"filePath": path, "content": content},
+                "Wrote file successfully.",
                 edited=path,
             )
         if kind < 0.52:
             return Call("read", {"filePath": path}, words.source(rng, length))
         if kind < 0.62:
             pattern = rng.choice(words.identifiers)
-            return Call("grep", {"pattern": pattern, "path": plan.directory},
-                        words.terminal(rng, length))
+            return Call(
+                "grep", {"pattern": pattern, "path": plan.directory}, words.terminal(rng, length)
+            )
         command = f"npm run {rng.choice(words.identifiers)} -- {relative}"
         shell = {"command": command, "description": words.title(rng)}
         return Call("bash", shell, words.terminal(rng, length), failed=rng.random() < 0.06)
@@ -267,6 +270,8 @@ def _projects(rng: Random, words: Words) -> list[Project]:
             for _ in range(160)
         }
         trees = tuple(f"{root}-wt{tree}" for tree in range(rng.randrange(4)))
-        made.append(Project(f"{rng.getrandbits(160):040x}", root, trees, name, tuple(sorted(files))))
+        made.append(
+            Project(f"{rng.getrandbits(160):040x}", root, trees, name, tuple(sorted(files)))
+        )
     made.append(Project("global", "/", ("/home/dev/notes", "/tmp/scratch"), None, ("todo.md",)))
     return made

@@ -139,9 +139,11 @@ class V1:
             messages.append(
                 (message_id, session_id, turn.created_ms, turn.completed_ms, _json(data))
             )
-            for part in _v1_parts(turn, plan):
-                parts.append((ids.make("prt"), message_id, session_id, turn.created_ms,
-                              turn.completed_ms, _json(part)))  # fmt: skip
+            times = (turn.created_ms, turn.completed_ms)
+            parts += [
+                (ids.make("prt"), message_id, session_id, *times, _json(part))
+                for part in _v1_parts(turn, plan)
+            ]
             last = turn.completed_ms
         session = _session_row(plan, session_id, last, MODEL)
         return {
@@ -180,9 +182,7 @@ def _json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def _session_row(
-    plan: Plan, session_id: str, last: int, model: dict[str, str]
-) -> tuple[Any, ...]:
+def _session_row(plan: Plan, session_id: str, last: int, model: dict[str, str]) -> tuple[Any, ...]:
     parent = None if plan.parent is None else Ids.session(plan.parent)
     archived = last if plan.number % 23 == 0 else None
     return (
@@ -226,9 +226,7 @@ def _v1_assistant(turn: Turn, plan: Plan, question: str) -> dict[str, object]:
 def _v1_parts(turn: Turn, plan: Plan) -> Iterable[dict[str, object]]:
     time = {"start": turn.created_ms, "end": turn.completed_ms}
     if turn.role == "user":
-        yield {"type": "text", "text": turn.pieces[0][1]} if isinstance(
-            turn.pieces[0], tuple
-        ) else {}
+        yield {"type": "text", "text": "\n".join(turn.texts())}
         return
     yield {"type": "step-start", "snapshot": f"{turn.created_ms:040x}"}
     edited: list[str] = []
@@ -248,7 +246,7 @@ def _v1_parts(turn: Turn, plan: Plan) -> Iterable[dict[str, object]]:
 
 def _v1_state(call: Call, time: dict[str, int]) -> dict[str, object]:
     if call.failed:
-        return {"status": "error", "input": call.input, "error": call.output, "time": time}
+        return {"status": "error", "input": dict(call.input), "error": call.output, "time": time}
     metadata: dict[str, object] = {"truncated": False}
     if call.tool == "edit":
         diff = _diff(call)
@@ -257,14 +255,14 @@ def _v1_state(call: Call, time: dict[str, int]) -> dict[str, object]:
         metadata = {"filepath": call.edited, "exists": True}
     elif call.tool == "bash":
         metadata = {"output": call.output[:2_000], "exit": 0}
-    title = str(next(iter(call.input.values())))[:80]
-    return {"status": "completed", "input": call.input, "output": call.output,
+    title = next(iter(call.input.values()))[:80]
+    return {"status": "completed", "input": dict(call.input), "output": call.output,
             "metadata": metadata, "title": title, "time": time}  # fmt: skip
 
 
 def _diff(call: Call) -> str:
-    old = str(call.input.get("oldString", ""))[:1_500].replace("\n", "\n-")
-    new = str(call.input.get("newString", ""))[:1_500].replace("\n", "\n+")
+    old = call.input["oldString"][:1_500].replace("\n", "\n-")
+    new = call.input["newString"][:1_500].replace("\n", "\n+")
     return f"Index: {call.edited}\n@@ -1,9 +1,9 @@\n-{old}\n+{new}\n"
 
 
@@ -273,7 +271,7 @@ def _v2_user(turn: Turn) -> dict[str, object]:
 
 
 def _v2_assistant(turn: Turn, plan: Plan) -> dict[str, object]:
-    content = []
+    content: list[dict[str, object]] = []
     edited: list[str] = []
     time = {"created": turn.created_ms, "completed": turn.completed_ms}
     for number, piece in enumerate(turn.pieces):
@@ -296,7 +294,7 @@ def _v2_assistant(turn: Turn, plan: Plan) -> dict[str, object]:
 def _v2_state(call: Call, plan: Plan) -> dict[str, object]:
     given = dict(call.input)
     if "filePath" in given:
-        path = str(given.pop("filePath")).removeprefix(f"{plan.directory}/")
+        path = given.pop("filePath").removeprefix(f"{plan.directory}/")
         given = {"path": path, **given}
     if call.failed:
         error = {"type": "tool", "message": call.output}

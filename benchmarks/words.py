@@ -11,39 +11,74 @@ from itertools import accumulate
 from random import Random
 from typing import Final
 
-COMMON: Final = """
-the to of and a in is it that for this we with on not be as file error test code function when if
-from can return value line user data should run use type new all but session string list name path
-request response index check call are was have has will do then so there which by an or at one no
-add fix change update remove read write open close send get set make build import export module
-class object array number key map query table row column database server client token cache page
-message event state handler config option default result output input failed passed missing empty
-before after first last next every only also more same still where what how why because instead
-already without between inside through however therefore please could would think need want look
-found work works working start stop wait retry timeout connection socket thread process memory disk
-version branch commit merge review release package dependency install command shell script directory
-folder parser schema migration transaction lock queue worker job task timer clock date time zone unit
-invoice account payment customer order email address password login logout permission role admin
-button form field label style layout image upload download stream buffer chunk byte length offset
-""".split()
+_COMMON_TEXT: Final = """
+    the to of and a in is it that for this we with on not be as file error test code function when
+    if from can return value line user data should run use type new all but session string list
+    name path request response index check call are was have has will do then so there which by an
+    or at one no add fix change update remove read write open close send get set make build import
+    export module class object array number key map query table row column database server client
+    token cache page message event state handler config option default result output input failed
+    passed missing empty before after first last next every only also more same still where what
+    how why because instead already without between inside through however therefore please could
+    would think need want look found work works working start stop wait retry timeout connection
+    socket thread process memory disk version branch commit merge review release package
+    dependency install command shell script directory folder parser schema migration transaction
+    lock queue worker job task timer clock date time zone unit invoice account payment customer
+    order email address password login logout permission role admin button form field label style
+    layout image upload download stream buffer chunk byte length offset
+"""
+COMMON: Final = tuple(_COMMON_TEXT.split())
+"""Real words, the most frequent first."""
 
-_ONSETS: Final = "b c ch cl cr d dr f fl g gr h j k l m n p pl pr qu r s sh st t tr v w y z".split()
-_VOWELS: Final = "a e i o u ai ea ee io ou".split()
+_ONSETS: Final = [
+    "b",
+    "c",
+    "ch",
+    "cl",
+    "cr",
+    "d",
+    "dr",
+    "f",
+    "fl",
+    "g",
+    "gr",
+    "h",
+    "j",
+    "k",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pl",
+    "pr",
+    "qu",
+    "r",
+    "s",
+    "sh",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "w",
+    "y",
+    "z",
+]
+_VOWELS: Final = ["a", "e", "i", "o", "u", "ai", "ea", "ee", "io", "ou"]
 _CODAS: Final = ["", "", "", "n", "r", "l", "t", "s", "ck", "nd", "st", "m", "p", "ng"]
 _ENDINGS: Final = ["", "", "", "s", "ed", "ing", "er", "tion", "ment", "able", "ly", "ness", "al"]
 
 CODE_SHAPES: Final = (
     "  const {a} = await {b}({c}, {{ {d}: {n} }})",
-    "  if (!{a}.{b}) return {{ ok: false, reason: \"{c}-{d}\" }}",
+    '  if (!{a}.{b}) return {{ ok: false, reason: "{c}-{d}" }}',
     "export async function {a}({b}: string, {c}: number): Promise<{d}> {{",
     "    def {a}(self, {b}: str, {c}: int = {n}) -> {d}:",
     "        self.{a} = {b}[{n}] if {c} else {d}",
     "    for {a} in {b}.{c}():",
-    "        raise ValueError(f\"{a} {{{b}}} is not a {c}\")",
-    "import {{ {a}, {b} }} from \"../{c}/{d}.ts\"",
+    '        raise ValueError(f"{a} {{{b}}} is not a {c}")',
+    'import {{ {a}, {b} }} from "../{c}/{d}.ts"',
     "  // {w} {x} {y} {z}",
     "    # {w} {x} {y} {z}",
-    "  expect({a}({b})).toEqual({{ {c}: \"{d}\" }})",
+    '  expect({a}({b})).toEqual({{ {c}: "{d}" }})',
     "SELECT {a}, {b} FROM {c} WHERE {d} = {n} ORDER BY {a} DESC",
     "}}",
     "",
@@ -56,7 +91,7 @@ OUTPUT_SHAPES: Final = (
     "[{n}.{m}] INFO {a}.{b} {w} {x} {y} id={n}",
     "[{n}.{m}] WARN {a}.{b} {w} {x} after {m} attempts",
     "-rw-r--r-- 1 dev dev {n} {a}-{b}.json",
-    "{{\"{a}\": \"{w}\", \"{b}\": {n}, \"{c}\": [\"{x}\", \"{y}\"]}}",
+    '{{"{a}": "{w}", "{b}": {n}, "{c}": ["{x}", "{y}"]}}',
     "FAIL tests/{a}/test_{b}.py::test_{c}_{d} - AssertionError: {w} {x}",
 )
 
@@ -66,7 +101,7 @@ class Words:
 
     def __init__(self, seed: int, *, vocabulary: int = 30_000, pool: int = 24_000) -> None:
         rng = Random(f"words {seed}")
-        self.vocabulary = COMMON + _made_up(rng, vocabulary - len(COMMON))
+        self.vocabulary = [*COMMON, *_made_up(rng, vocabulary - len(COMMON))]
         self._cumulative = list(accumulate((rank + 2.7) ** -1.15 for rank in range(vocabulary)))
         self.identifiers = [_identifier(rng, self.draw(rng, 2)) for _ in range(pool // 2)]
         self.sentences = [self._sentence(rng) for _ in range(pool)]
