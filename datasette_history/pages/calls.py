@@ -113,7 +113,12 @@ def build_call(rows: Sequence[Part], children: Sequence[Child] = ()) -> Call:
         command=shape.command,
         todos=shape.todos,
         fields=[(visible(k), excerpt(r)) for k, r in inputs.items() if k not in shape.used],
-        outputs=[excerpt(r, terminal=terminal) for r in rows if r.kind == "output" and r.text],
+        # What a list of todos returns is the same list again.
+        outputs=[
+            excerpt(row, terminal=terminal)
+            for row in rows
+            if row.kind == "output" and row.text and not shape.todos
+        ],
         errors=[excerpt(r, terminal=True) for r in rows if r.kind == "error" and r.text],
         terminal=terminal,
         child=_child(tool, values, children) if name in AGENTS else None,

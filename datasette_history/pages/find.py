@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from datasette_history.excerpts import excerpt, find
-from datasette_history.matching import phrase
+from datasette_history.postings import phrase
 from datasette_history.query import MIN_WORD
 from datasette_history.schema import session_range
 

@@ -110,6 +110,11 @@ def short_path(path: str, directory: str | None) -> str:
     return path
 
 
+def base_name(path: str) -> str:
+    """Return the last segment of a path, or the path where it has none."""
+    return path.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1] or path
+
+
 def full_path(path: str, directory: str | None) -> str:
     """Return path as the index spells it: absolute where the directory is known."""
     path = path.replace("\\", "/") if is_windows(path) or not is_absolute(path) else path

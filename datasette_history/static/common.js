@@ -6,9 +6,10 @@ export function localTimes(root) {
     if (Number.isNaN(when.getTime())) continue;
     const two = (n) => String(n).padStart(2, "0");
     // As long as what the server wrote, so that nothing moves.
-    time.textContent =
-      `${String(when.getFullYear()).padStart(4, "0")}-${two(when.getMonth() + 1)}-${two(when.getDate())} ` +
-      `${two(when.getHours())}:${two(when.getMinutes())}`;
+    const clock = `${two(when.getHours())}:${two(when.getMinutes())}`;
+    const year = String(when.getFullYear()).padStart(4, "0");
+    const day = `${year}-${two(when.getMonth() + 1)}-${two(when.getDate())}`;
+    time.textContent = time.className === "clock" ? clock : `${day} ${clock}`;
     time.title = when.toString();
   }
 }
