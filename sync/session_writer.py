@@ -25,7 +25,8 @@ class Written:
     """What one replacement did: messages by what became of them, and the text indexed anew.
 
     outcome: "stale" where a newer copy or a deletion is known, "gone" where the source no
-        longer has the session, "removed" where no other has it either. problems: records that could not be read.
+        longer has the session, "removed" where no other has it either.
+    problems: records that could not be read.
     text_length: code points of the documents inserted or changed.
     """
 
@@ -97,9 +98,8 @@ class SessionWriter:
 
     def write_todos(self) -> None:
         """Write the list that the source keeps, else the one that the agent wrote last."""
-        todos = self.session.todos
-        if todos is None:
-            todos = self._todos_of_last_call()
+        listed = self.session.todos
+        todos = self._todos_of_last_call() if listed is None else listed
         rows = [
             (self.session.id, position, clean(t.content), cleaned(t.status), cleaned(t.priority))
             for position, t in enumerate(todos)
