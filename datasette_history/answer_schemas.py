@@ -46,7 +46,8 @@ def _time(key: str, description: str) -> Schema:
 
 
 def _time_or_null(key: str, description: str) -> Schema:
-    return {name: _or_null(schema) for name, schema in _time(key, description).items()}
+    always = _time(key, description)
+    return {**always, key: _or_null(always[key])}
 
 
 def _ref(name: str) -> Schema:
