@@ -10,8 +10,9 @@ from itertools import islice
 
 from datasette_history.dates import DateRange
 from datasette_history.excerpts import clip
-from datasette_history.matching import ALWAYS, POSTINGS_BOUND, Criteria, Matcher
+from datasette_history.matching import ALWAYS, FIRST_BLOCK, LARGEST_BLOCK, Criteria, Matcher
 from datasette_history.paths import is_absolute, spellings
+from datasette_history.postings import RARE
 from datasette_history.results import Edit, EditList, SessionInfo
 from datasette_history.schema import SLOT_BITS
 from datasette_history.sessions import load_sessions
@@ -109,20 +110,16 @@ def search_edits(
     limit: int,
     *,
     dates: DateRange | None = None,
-    bound: int = POSTINGS_BOUND,
+    rare: int = RARE,
 ) -> EditList:
     """Return up to limit edits made within dates, newest first.
 
     criteria choose the sessions, and its path the edits in them; criteria.dates would limit
     the messages that words match, which is not what the date of an edit search means.
     """
-    matcher = Matcher(conn, criteria, bound=bound)
-    found = (
-        row
-        for row in _edits(conn, matcher, criteria, dates or ALWAYS)
-        if matcher.in_scope(row.num) and matcher.matches(row.num)
-    )
-    rows = list(islice(found, limit + 1))
+    matcher = Matcher(conn, criteria, rare=rare)
+    edits = _edits(conn, matcher, criteria, dates or ALWAYS)
+    rows = list(islice(_matching(matcher, edits), limit + 1))
     infos = load_sessions(conn, (row.num for row in rows[:limit]))
     return EditList(
         tuple(_edit(conn, matcher, row, infos[row.num]) for row in rows[:limit]),
@@ -144,6 +141,15 @@ def _edits(
     else:
         rows = conn.execute(_EDITS, between)
     return (_Row(*row) for row in rows)
+
+
+def _matching(matcher: Matcher, edits: Iterator[_Row]) -> Iterator[_Row]:
+    """Yield the edits of sessions that match, asking for many sessions at once."""
+    size = FIRST_BLOCK
+    while block := list(islice(edits, size)):
+        matching = matcher.matching(row.num for row in block if matcher.in_scope(row.num))
+        yield from (row for row in block if row.num in matching)
+        size = min(size * 2, LARGEST_BLOCK)
 
 
 def _edit(conn: sqlite3.Connection, matcher: Matcher, row: _Row, session: SessionInfo) -> Edit:

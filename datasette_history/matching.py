@@ -1,64 +1,45 @@
 """The one matching step behind the three searches: which sessions match.
 
-A word that few documents hold is looked up once, and its sessions are intersected. For a
-word that many hold, sessions are walked newest first and the full-text index is asked
-session by session (each is one range of document ids), so that the first page costs the
-same however many sessions match.
+Sessions are walked newest first, in blocks that grow, and each word is looked up for the
+sessions of the block that are still in question; so a page costs the same however many
+sessions match. Words that few documents hold are looked up whole, and only their sessions
+are walked.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from datasette_history.dates import DateRange
 from datasette_history.excerpts import find
-from datasette_history.folding import variants
 from datasette_history.paths import comparable, expand_home, is_absolute, spellings
+from datasette_history.postings import RARE, Postings
 from datasette_history.results import Scope
 from datasette_history.schema import SLOT_BITS, session_range
 
-POSTINGS_BOUND: Final = 3_000
-"""Documents up to which a word counts as rare and is looked up whole."""
+FIRST_BLOCK: Final = 64
+"""Sessions that are judged at once to begin with: a little more than a page."""
+
+LARGEST_BLOCK: Final = 4_096
 
 EVERYTHING: Final = Scope()
 
 ALWAYS: Final = DateRange(-(2**63), 2**63 - 1)
 """Every instant that the index can hold."""
 
-_POSTINGS = """
-SELECT rowid FROM documents_fts WHERE documents_fts MATCH :phrase ORDER BY rowid LIMIT :limit
-"""
-
-# CROSS JOIN keeps the full-text index in the outer loop.
-_FILTERED_POSTINGS = """
+_ADMITTED = """
 SELECT d.id FROM json_each(:ids) wanted CROSS JOIN documents d ON d.id = wanted.value
 WHERE (:role IS NULL OR d.role IN (:role, 'title'))
   AND d.timestamp >= :start AND d.timestamp < :end
 """
 
-_PROBE = """
-SELECT 1 FROM documents_fts
-WHERE documents_fts MATCH :phrase AND rowid BETWEEN :low AND :high LIMIT 1
-"""
-
-_FILTERED_PROBE = """
-SELECT d.id FROM documents_fts f CROSS JOIN documents d ON d.id = f.rowid
-WHERE documents_fts MATCH :phrase AND f.rowid BETWEEN :low AND :high
-  AND (:role IS NULL OR d.role IN (:role, 'title'))
-  AND d.timestamp >= :start AND d.timestamp < :end
-"""
-
-_FIRST_MATCHES = """
+_IN_ORDER = """
 SELECT d.id, d.message_id, d.role, d.timestamp, d.copied, d.reverted
-FROM documents_fts f CROSS JOIN documents d ON d.id = f.rowid
-WHERE documents_fts MATCH :phrase AND f.rowid BETWEEN :low AND :high
-  AND (:role IS NULL OR d.role IN (:role, 'title'))
-  AND d.timestamp >= :start AND d.timestamp < :end
+FROM json_each(:ids) wanted CROSS JOIN documents d ON d.id = wanted.value
 ORDER BY d.role = 'title', d.seq, d.id
 """
 
@@ -69,7 +50,7 @@ WHERE id BETWEEN :low AND :high
   AND timestamp >= :start AND timestamp < :end LIMIT 1
 """
 
-_OWN_TEXT = "SELECT role, substr(text, 1, own_length) FROM documents WHERE id = ?"
+_OWN_TEXT = "SELECT substr(text, 1, own_length) FROM documents WHERE id = ?"
 _WHOLE_TEXT = "SELECT text FROM documents WHERE id = ?"
 
 _EDITED_ABSOLUTE = """
@@ -139,6 +120,7 @@ class Criteria:
 
     words must all occur, each in a message that role and dates admit, or in the title.
     excluded must not occur anywhere, whatever the role and date.
+    sessions: numbers of the only sessions that can match, None for all.
     dates without words admit the sessions with any such message.
     """
 
@@ -148,6 +130,7 @@ class Criteria:
     path: PathFilter | None = None
     role: str | None = None
     dates: DateRange | None = None
+    sessions: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,36 +145,23 @@ class FirstMatch:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Postings:
-    """Where a word occurs: document ids by session number, or None for a common word."""
-
-    word: str
-    phrase: str
-    documents: Mapping[int, list[int]] | None
-
-
 class Matcher:
-    """Answers which sessions match, one by one or newest first.
+    """Answers which sessions match, for some of them or for all, newest first.
 
-    bound: up to how many documents a word is looked up whole; the answers do not depend
-        on it.
+    rare: up to how many documents a word is looked up whole; the answers do not depend on it.
+    candidates: numbers of the only sessions that can match, None where that can be any.
     """
 
-    def __init__(
-        self, conn: sqlite3.Connection, criteria: Criteria, *, bound: int = POSTINGS_BOUND
-    ) -> None:
+    def __init__(self, conn: sqlite3.Connection, criteria: Criteria, *, rare: int = RARE) -> None:
         self._conn = conn
         self._criteria = criteria
         dates = criteria.dates or ALWAYS
         self._filter = {"role": criteria.role, "start": dates.start_ms, "end": dates.end_ms}
-        self._filtered = criteria.role is not None or criteria.dates is not None
-        self._words = sorted(
-            (self._postings(word, bound, filtered=self._filtered) for word in criteria.words),
-            key=lambda postings: postings.documents is None,
-        )
-        self._excluded = [self._postings(word, bound) for word in criteria.excluded]
+        self._is_filtered = criteria.role is not None or criteria.dates is not None
+        self._words = _rarest_first(Postings(conn, word, rare=rare) for word in criteria.words)
+        self._excluded = _rarest_first(Postings(conn, w, rare=rare) for w in criteria.excluded)
         self._verdicts: dict[int, bool] = {}
+        self._documents: dict[tuple[int, str], list[int]] = {}
         self._scope: frozenset[int] | None = None
         self.candidates = self._candidates()
 
@@ -203,7 +173,24 @@ class Matcher:
         else:
             nums = json.dumps(sorted(self.candidates))
             rows = self._conn.execute(_CANDIDATES_IN_SCOPE, {**scope, "nums": nums})
-        return (num for (num,) in rows if self.matches(num))
+        size = FIRST_BLOCK
+        while block := [num for (num,) in rows.fetchmany(size)]:
+            matching = self.matching(block)
+            yield from (num for num in block if num in matching)
+            size = min(size * 2, LARGEST_BLOCK)
+
+    def all(self) -> Iterator[int]:
+        """Yield the same, for a caller who wants every one and in no particular order."""
+        if self._is_filtered or self.candidates is not None:
+            yield from self.newest_first()
+            return
+        scope = scope_parameters(self._criteria.scope)
+        left = {num for (num,) in self._conn.execute(_IN_SCOPE, scope)}
+        for postings in self._words:
+            left &= postings.everywhere()
+        for postings in self._excluded:
+            left -= postings.everywhere()
+        yield from left
 
     def in_scope(self, num: int) -> bool:
         """Tell whether the session of that number belongs to what is searched."""
@@ -214,93 +201,87 @@ class Matcher:
             self._scope = frozenset(num for (num,) in rows)
         return num in self._scope
 
-    def matches(self, num: int) -> bool:
-        """Tell whether the session of that number matches, scope apart."""
-        if num not in self._verdicts:
-            self._verdicts[num] = self._judge(num)
-        return self._verdicts[num]
+    def matching(self, nums: Iterable[int]) -> set[int]:
+        """Return those of the sessions that match, scope apart."""
+        asked = set(nums)
+        new = asked - self._verdicts.keys()
+        matching = self._judge(new)
+        self._verdicts |= {num: num in matching for num in new}
+        return {num for num in asked if self._verdicts[num]}
 
-    def first_match(self, num: int, word: str) -> FirstMatch | None:
-        """Return the first message of a session that word matches in, else its title."""
-        rows = self._conn.execute(
-            _FIRST_MATCHES, {"phrase": phrase(word), **_range(num), **self._filter}
+    def first_match(self, num: int, word: str) -> FirstMatch:
+        """Return the first message of a matching session that holds a word, else its title."""
+        ids = json.dumps(self._documents[num, word])
+        rows = self._conn.execute(_IN_ORDER, {"ids": ids}).fetchall()
+        row = next(row for row in rows if self._is_own(row[0], word))
+        document_id, message_id, role, timestamp_ms, copied, reverted = row
+        return FirstMatch(
+            message_id=message_id,
+            role=role,
+            timestamp_ms=timestamp_ms,
+            copied=bool(copied),
+            reverted=bool(reverted),
+            text=self._text(document_id),
         )
-        for document_id, message_id, role, timestamp_ms, copied, reverted in rows:
-            if self._criteria.role is None:
-                text = self._conn.execute(_WHOLE_TEXT, (document_id,)).fetchone()[0]
-            else:
-                text = self._own_text(document_id)
-                if find(text, word) < 0:
-                    continue
-            return FirstMatch(
-                message_id=message_id,
-                role=role,
-                timestamp_ms=timestamp_ms,
-                copied=bool(copied),
-                reverted=bool(reverted),
-                text=text,
-            )
-        return None
 
     def _candidates(self) -> set[int] | None:
-        """Return the only sessions that can match, None where that can be any."""
-        sets = [set(p.documents) for p in self._words if p.documents is not None]
+        sets = [set(p.sessions) for p in self._words if p.sessions is not None]
         if path := self._criteria.path:
             sql = _EDITED_ABSOLUTE if path.absolute else _EDITED_RELATIVE
             sets.append({num for (num,) in self._conn.execute(sql, path.parameters())})
+        if self._criteria.sessions is not None:
+            sets.append(set(self._criteria.sessions))
         return set.intersection(*sets) if sets else None
 
-    def _judge(self, num: int) -> bool:
-        if self.candidates is not None and num not in self.candidates:
-            return False
-        if any(self._occurs(postings, num) for postings in self._excluded):
-            return False
+    def _judge(self, nums: Collection[int]) -> set[int]:
+        left = set(nums) if self.candidates is None else self.candidates.intersection(nums)
+        occurrences = []
+        for postings in self._words:
+            found = self._admitted(postings, left)
+            left &= found.keys()
+            occurrences.append((postings.word, found))
+        for postings in self._excluded:
+            left -= postings.within(left).keys()
         if not self._words and self._criteria.dates is not None:
-            return bool(self._conn.execute(_DATED, {**_range(num), **self._filter}).fetchone())
-        return all(self._occurs_filtered(postings, num) for postings in self._words)
+            left = {num for num in left if self._has_message(num)}
+        for word, found in occurrences:
+            self._documents |= {(num, word): found[num] for num in left}
+        return left
 
-    def _occurs(self, postings: _Postings, num: int) -> bool:
-        if postings.documents is not None:
-            return num in postings.documents
-        parameters = {"phrase": postings.phrase, **_range(num)}
-        return self._conn.execute(_PROBE, parameters).fetchone() is not None
+    def _admitted(self, postings: Postings, nums: Collection[int]) -> dict[int, list[int]]:
+        """Return the documents that hold a word and that role and dates admit, by session."""
+        found = postings.within(nums)
+        if not self._is_filtered:
+            return found
+        ids = json.dumps([document_id for ids in found.values() for document_id in ids])
+        admitted = {i for (i,) in self._conn.execute(_ADMITTED, {"ids": ids, **self._filter})}
+        found = {num: [i for i in ids if i in admitted] for num, ids in found.items()}
+        return {
+            num: ids
+            for num, ids in found.items()
+            if any(self._is_own(document_id, postings.word) for document_id in ids)
+        }
 
-    def _occurs_filtered(self, postings: _Postings, num: int) -> bool:
-        if not self._filtered:
-            return self._occurs(postings, num)
-        documents: Iterable[int]
-        if postings.documents is not None:
-            documents = postings.documents.get(num, ())
-        else:
-            parameters = {"phrase": postings.phrase, **_range(num), **self._filter}
-            documents = (i for (i,) in self._conn.execute(_FILTERED_PROBE, parameters))
-        if self._criteria.role is None:
-            return any(True for _ in documents)
-        return any(find(self._own_text(i), postings.word) >= 0 for i in documents)
+    def _is_own(self, document_id: int, word: str) -> bool:
+        """Tell whether a word is the role's own, where a role is asked for: synthetic text
+        that OpenCode put into a message is nobody's."""
+        return self._criteria.role is None or find(self._text(document_id), word) >= 0
 
-    def _own_text(self, document_id: int) -> str:
-        """Return what the role itself said; synthetic text stands behind it."""
-        _, text = self._conn.execute(_OWN_TEXT, (document_id,)).fetchone()
-        return str(text)
+    def _text(self, document_id: int) -> str:
+        """Return the text of a document that words can match in."""
+        sql = _WHOLE_TEXT if self._criteria.role is None else _OWN_TEXT
+        return str(self._conn.execute(sql, (document_id,)).fetchone()[0])
 
-    def _postings(self, word: str, bound: int, *, filtered: bool = False) -> _Postings:
-        match = phrase(word)
-        rows = self._conn.execute(_POSTINGS, {"phrase": match, "limit": bound + 1}).fetchall()
-        if len(rows) > bound:
-            return _Postings(word, match, None)
-        ids: Iterable[int] = (i for (i,) in rows)
-        if filtered:
-            parameters = {"ids": json.dumps(list(ids)), **self._filter}
-            ids = (i for (i,) in self._conn.execute(_FILTERED_POSTINGS, parameters))
-        documents: defaultdict[int, list[int]] = defaultdict(list)
-        for document_id in ids:
-            documents[document_id >> SLOT_BITS].append(document_id)
-        return _Postings(word, match, dict(documents))
+    def _has_message(self, num: int) -> bool:
+        low, high = session_range(num)
+        where = {"low": low, "high": high, **self._filter}
+        return self._conn.execute(_DATED, where).fetchone() is not None
 
 
-def phrase(word: str) -> str:
-    """Return the full-text query for a literal word, in whatever case it stands."""
-    return " OR ".join('"' + one.replace('"', '""') + '"' for one in variants(word))
+def _rarest_first(words: Iterable[Postings]) -> list[Postings]:
+    return sorted(
+        words, key=lambda word: float("inf") if word.sessions is None else len(word.sessions)
+    )
 
 
 def scope_parameters(scope: Scope) -> dict[str, str | None]:
@@ -309,8 +290,3 @@ def scope_parameters(scope: Scope) -> dict[str, str | None]:
         "projects": None if scope.projects is None else json.dumps(scope.projects),
         "directories": json.dumps(scope.directories),
     }
-
-
-def _range(num: int) -> dict[str, int]:
-    low, high = session_range(num)
-    return {"low": low, "high": high}

@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Final
 
 from datasette_history.excerpts import excerpt
-from datasette_history.matching import POSTINGS_BOUND, Criteria, Matcher
+from datasette_history.matching import Criteria, Matcher
+from datasette_history.postings import RARE
 from datasette_history.results import (
     Hit,
     MessageMatches,
@@ -32,13 +33,13 @@ WHERE num IN (SELECT value FROM json_each(:nums))
 
 
 def search_messages(
-    conn: sqlite3.Connection, criteria: Criteria, limit: int, *, bound: int = POSTINGS_BOUND
+    conn: sqlite3.Connection, criteria: Criteria, limit: int, *, rare: int = RARE
 ) -> MessageMatches:
     """Return up to limit matching sessions, newest first, each with a hit for every word.
 
     A word's hit is the first message that holds it, and the title only where none does.
     """
-    matcher = Matcher(conn, criteria, bound=bound)
+    matcher = Matcher(conn, criteria, rare=rare)
     nums = list(islice(matcher.newest_first(), limit + 1))
     infos = load_sessions(conn, nums[:limit])
     return MessageMatches(
@@ -48,19 +49,19 @@ def search_messages(
 
 
 def search_sessions(
-    conn: sqlite3.Connection, criteria: Criteria, limit: int, *, bound: int = POSTINGS_BOUND
+    conn: sqlite3.Connection, criteria: Criteria, limit: int, *, rare: int = RARE
 ) -> SessionList:
     """Return up to limit matching sessions, newest first; without words, all match."""
-    nums = list(islice(Matcher(conn, criteria, bound=bound).newest_first(), limit + 1))
+    nums = list(islice(Matcher(conn, criteria, rare=rare).newest_first(), limit + 1))
     infos = load_sessions(conn, nums[:limit])
     return SessionList(tuple(infos[num] for num in nums[:limit]), has_more=len(nums) > limit)
 
 
 def search_projects(
-    conn: sqlite3.Connection, criteria: Criteria, limit: int, *, bound: int = POSTINGS_BOUND
+    conn: sqlite3.Connection, criteria: Criteria, limit: int, *, rare: int = RARE
 ) -> ProjectList:
     """Return up to limit projects with matching sessions, those with most of them first."""
-    nums = list(Matcher(conn, criteria, bound=bound).newest_first())
+    nums = list(Matcher(conn, criteria, rare=rare).all())
     places: defaultdict[str | None, Counter[str]] = defaultdict(Counter)
     sessions: Counter[str | None] = Counter()
     for project_id, directory in conn.execute(_PLACES, {"nums": json.dumps(nums)}):
@@ -87,16 +88,15 @@ def _hits(matcher: Matcher, num: int, words: Iterable[str]) -> tuple[Hit, ...]:
     hits = []
     for word in words:
         first = matcher.first_match(num, word)
-        if first is not None:
-            hits.append(
-                Hit(
-                    word=word,
-                    message_id=None if first.message_id == TITLE_MESSAGE_ID else first.message_id,
-                    role=first.role,
-                    timestamp_ms=first.timestamp_ms,
-                    excerpt=excerpt(first.text, word),
-                    copied=first.copied,
-                    reverted=first.reverted,
-                )
+        hits.append(
+            Hit(
+                word=word,
+                message_id=None if first.message_id == TITLE_MESSAGE_ID else first.message_id,
+                role=first.role,
+                timestamp_ms=first.timestamp_ms,
+                excerpt=excerpt(first.text, word),
+                copied=first.copied,
+                reverted=first.reverted,
             )
+        )
     return tuple(hits)

@@ -17,7 +17,8 @@ from datasette_history.dates import FORMS, DateRange, parse_dates, zone
 from datasette_history.edits import search_edits
 from datasette_history.errors import IndexMismatch, InvalidInput, InvalidQuery, NotInIndex
 from datasette_history.inputs import Parameter, check
-from datasette_history.matching import POSTINGS_BOUND, Criteria, PathFilter
+from datasette_history.matching import Criteria, PathFilter
+from datasette_history.postings import RARE
 from datasette_history.query import MAX_WORDS, MIN_WORD, parse_query
 from datasette_history.read import Shape, latest_session, read_around, read_page
 from datasette_history.results import Answer, Result, Scope, SessionPage
@@ -45,7 +46,7 @@ class Context:
     now: the present, in the caller's time zone; naive for the machine's own.
     home: what ``~`` stands for. project, directory: scope where the inputs name none.
     default_session: whether read without a sessionID takes the directory's latest session.
-    bound: see matching.Matcher.
+    rare: see matching.Matcher.
     """
 
     now: datetime
@@ -53,7 +54,7 @@ class Context:
     project: str | None = None
     directory: str | None = None
     default_session: bool = False
-    bound: int = POSTINGS_BOUND
+    rare: int = RARE
 
 
 Inputs = Mapping[str, Any]
@@ -165,7 +166,7 @@ def _search_messages(
             "search-sessions lists sessions without one"
         )
     limit = values.get("limit", 50)
-    return search_messages(conn, criteria, limit, bound=context.bound), criteria.scope
+    return search_messages(conn, criteria, limit, rare=context.rare), criteria.scope
 
 
 def _search_sessions(
@@ -173,7 +174,7 @@ def _search_sessions(
 ) -> tuple[Result, Scope | None]:
     criteria = _criteria(conn, values, context)
     search = search_projects if values.get("show") == "projects" else search_sessions
-    return search(conn, criteria, values.get("limit", 20), bound=context.bound), criteria.scope
+    return search(conn, criteria, values.get("limit", 20), rare=context.rare), criteria.scope
 
 
 def _search_edits(
@@ -182,7 +183,7 @@ def _search_edits(
     dates = _dates(values, context)
     criteria = _criteria(conn, {k: v for k, v in values.items() if k != "date"}, context)
     limit = values.get("limit", 50)
-    edits = search_edits(conn, criteria, limit, dates=dates, bound=context.bound)
+    edits = search_edits(conn, criteria, limit, dates=dates, rare=context.rare)
     return edits, criteria.scope
 
 

@@ -21,12 +21,12 @@ NOW = datetime.fromtimestamp(T0 / 1000, UTC)
 class History:
     """An index and the four tools over it, called as an agent would.
 
-    Bound 0 makes every word common, so that both plans of a search are tested.
+    Rare 0 makes every word common, so that both plans of a search are tested.
     """
 
-    def __init__(self, conn: sqlite3.Connection, bound: int) -> None:
+    def __init__(self, conn: sqlite3.Connection, rare: int) -> None:
         self.conn = conn
-        self.context = Context(now=NOW, home="/home/dev", bound=bound)
+        self.context = Context(now=NOW, home="/home/dev", rare=rare)
 
     def json(self, tool: str, context: Context | None = None, **inputs: Any) -> dict[str, Any]:
         answer = call(self.conn, tool, inputs, context or self.context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from datasette_history.matching import FIRST_BLOCK
 from sync.model import FileEdit, Part
 from tests.builders import MINUTE, T0, assistant, copy, message, session, synthetic, user
 from tests.reader.conftest import History
@@ -199,7 +200,7 @@ def test_a_long_prompt_is_cut_at_300_code_points_and_says_so(history: Make) -> N
 def test_filters_apply_before_limiting_edits(history: Make) -> None:
     newer = [
         copy(session(f"new{n}", at=T0 + n), user(f"u{n}", "common"), edit(f"m{n}", "/n", at=T0 + n))
-        for n in range(60)
+        for n in range(FIRST_BLOCK * 2)
     ]
     wanted = copy(
         session("wanted", at=T0 - DAY, project_id="rare"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from datasette_history.excerpts import clip, clip_utf16, excerpt, find
 from datasette_history.folding import fold, variants
-from datasette_history.matching import phrase
+from datasette_history.postings import phrase
 
 
 def index_of(texts: dict[int, str]) -> sqlite3.Connection:

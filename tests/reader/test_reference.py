@@ -22,7 +22,7 @@ from sync.model import FileEdit, Message, Part, SessionCopy
 from tests.builders import T0, copy, fill, message, session, tool
 from tests.reader.reference import Question, Reference
 
-BOUNDS = (0, 1, 3, 3_000)
+RARE = (0, 1, 3, 3_000)
 """None of the words looked up whole, few, some, all."""
 
 HOUR = 3_600_000
@@ -111,21 +111,21 @@ def test_every_search_agrees_with_the_plain_matcher(
         with closing(sqlite3.connect(path)) as conn:
             expected = Reference(conn, question)
             criteria = criteria_of(conn, question)
-            for bound in BOUNDS:
-                agree_on_sessions(conn, criteria, expected, limit, bound)
+            for rare in RARE:
+                agree_on_sessions(conn, criteria, expected, limit, rare)
                 undated = criteria_of(conn, question, dated=False)
-                agree_on_edits(conn, undated, criteria.dates, expected, limit, bound)
+                agree_on_edits(conn, undated, criteria.dates, expected, limit, rare)
 
 
 def agree_on_sessions(
-    conn: sqlite3.Connection, criteria: Criteria, expected: Reference, limit: int, bound: int
+    conn: sqlite3.Connection, criteria: Criteria, expected: Reference, limit: int, rare: int
 ) -> None:
-    listed = search_sessions(conn, criteria, limit, bound=bound)
+    listed = search_sessions(conn, criteria, limit, rare=rare)
     assert [s.id for s in listed.sessions] == expected.session_ids()[:limit]
     assert listed.has_more == (len(expected.session_ids()) > limit)
-    projects = search_projects(conn, criteria, limit, bound=bound)
+    projects = search_projects(conn, criteria, limit, rare=rare)
     assert [(p.project_id, p.sessions) for p in projects.projects] == expected.projects()[:limit]
-    found = search_messages(conn, criteria, limit, bound=bound)
+    found = search_messages(conn, criteria, limit, rare=rare)
     assert [
         (one.session.id, [(hit.word, hit.message_id, hit.role) for hit in one.hits])
         for one in found.sessions
@@ -139,9 +139,9 @@ def agree_on_edits(
     dates: DateRange | None,
     expected: Reference,
     limit: int,
-    bound: int,
+    rare: int,
 ) -> None:
-    found = search_edits(conn, criteria, limit, dates=dates, bound=bound)
+    found = search_edits(conn, criteria, limit, dates=dates, rare=rare)
     wanted = expected.found_edits()
     assert found.has_more == (len(wanted) > limit)
     assert [

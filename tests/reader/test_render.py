@@ -9,7 +9,7 @@ import pytest
 
 from datasette_history.render import iso, resume_command
 from datasette_history.results import SessionInfo
-from tests.builders import T0, copy, session, user
+from tests.builders import T0, assistant, copy, session, user
 from tests.reader.conftest import History
 
 Make = Callable[..., History]
@@ -72,8 +72,6 @@ def test_a_subagents_session_names_the_root_above_all_parents(history: Make) -> 
 
 
 def test_hits_edits_and_read_say_the_same_of_a_session(history: Make) -> None:
-    from tests.builders import assistant
-
     found = history(
         copy(session("root")),
         copy(session("a", parent_id="root"), user("m1", "alpha"), assistant("m2", edits=["/x"])),

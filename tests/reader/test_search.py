@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from datasette_history.matching import FIRST_BLOCK
 from sync.model import FileEdit, Part
 from tests.builders import (
     MINUTE,
@@ -291,7 +292,8 @@ def test_path_keeps_sessions_that_edited_the_file(
 )
 def test_filters_apply_before_limiting(history: Make, query: str, inputs: dict[str, str]) -> None:
     newer = [
-        copy(session(f"new{n}", at=T0 + n), user("m1", "common secret", at=T0)) for n in range(60)
+        copy(session(f"new{n}", at=T0 + n), user("m1", "common secret", at=T0))
+        for n in range(FIRST_BLOCK * 2)
     ]
     wanted = copy(
         session("wanted", at=LAST_WEEK, project_id="rare"),

@@ -18,7 +18,7 @@ from datasette_history.errors import IndexMismatch, InvalidInput, InvalidQuery
 from datasette_history.render import as_json
 from datasette_history.tools import TOOLS, Context, call, snapshot
 from sync.index import Index
-from tests.builders import MINUTE, T0, copy, fill, session, user
+from tests.builders import MINUTE, T0, assistant, copy, fill, session, user
 from tests.reader.conftest import NOW, History
 
 Make = Callable[..., History]
@@ -141,8 +141,6 @@ def test_whole_floats_are_whole_numbers_as_in_json(found: History) -> None:
 def test_results_are_limited_and_a_limit_over_the_cap_is_capped(
     history: Make, name: str, cap: int, default: int
 ) -> None:
-    from tests.builders import assistant
-
     found = history(
         *(
             copy(session(f"s{n}", "alpha", at=T0 + n), assistant("m", edits=["/x"], at=T0 + n))
