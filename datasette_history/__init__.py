@@ -11,6 +11,7 @@ from datasette import hookimpl
 from datasette_history.config import check
 from datasette_history.database import is_index
 from datasette_history.openapi import openapi_json
+from datasette_history.pages import around, cells
 from datasette_history.pages.routes import ROUTES
 from datasette_history.queries import for_hook, register_all
 from datasette_history.views import run_tool, status, tools_json
@@ -43,6 +44,28 @@ def canned_queries(datasette: Datasette, database: str) -> Callable[[], Awaitabl
         return for_hook() if await is_index(datasette, database) else {}
 
     return queries
+
+
+@hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
+def render_cell(
+    row: Any, value: Any, column: str, table: str | None, database: str, datasette: Datasette
+) -> Any:
+    return cells.render(datasette, database, table, row, column, value)
+
+
+@hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
+def menu_links(datasette: Datasette, actor: dict[str, Any] | None) -> Any:
+    return partial(around.menu, datasette, actor)
+
+
+@hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
+def extra_template_vars(datasette: Datasette) -> dict[str, bool]:
+    return around.template_variables(datasette)
+
+
+@hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
+def extra_css_urls(datasette: Datasette) -> list[str]:
+    return around.styles(datasette)
 
 
 @hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
