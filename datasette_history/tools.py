@@ -13,30 +13,27 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from datasette_history.dates import FORMS, DateRange, parse_dates, zone
+from datasette_history.dates import DateRange, parse_dates, zone
 from datasette_history.edits import search_edits
 from datasette_history.errors import IndexMismatch, InvalidInput, InvalidQuery, NotInIndex
 from datasette_history.inputs import Parameter, check
 from datasette_history.matching import Criteria, PathFilter
+from datasette_history.parameters import (
+    PROJECTS_CAP,
+    READ,
+    SEARCH_EDITS,
+    SEARCH_MESSAGES,
+    SEARCH_SESSIONS,
+    SYNTAX,
+)
 from datasette_history.postings import RARE
-from datasette_history.query import MAX_WORDS, MIN_WORD, parse_query
+from datasette_history.query import parse_query
 from datasette_history.read import Shape, latest_session, read_around, read_page
 from datasette_history.results import Answer, Result, Scope, SessionPage
 from datasette_history.schema import state
 from datasette_history.scope import resolve, session_directory
 from datasette_history.search import search_messages, search_projects, search_sessions
 from datasette_history.status import indexing
-
-SYNTAX: Final = (
-    'Query: words and "quoted phrases" must all occur in the session, in any message or the '
-    f"title; case does not matter; at least {MIN_WORD} characters each, at most {MAX_WORDS} of "
-    'them. -word or -"a phrase" drops sessions that contain it. path:src/auth.ts keeps sessions '
-    "that edited that file. project:ID, project:/path or project:all chooses what is searched. "
-    "No OR, no parentheses, no wildcards."
-)
-
-PROJECTS_CAP: Final = 100
-"""Projects that show=projects returns at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,50 +259,6 @@ def _now(values: Inputs, context: Context) -> datetime:
     return context.now
 
 
-def _limit(default: int, cap: int) -> Parameter:
-    return Parameter(
-        name="limit",
-        kind="integer",
-        description=f"How many results at most; {default} if missing, more than {cap} is {cap}.",
-        minimum=1,
-        cap=cap,
-        default=default,
-    )
-
-
-_QUERY: Final = Parameter(name="query", kind="string", description=SYNTAX, may_be_empty=True)
-_ROLE: Final = Parameter(
-    name="role",
-    kind="string",
-    description="Whose messages the words can match; titles always count. Both if missing.",
-    choices=("user", "assistant"),
-)
-_SCOPE: Final = (
-    Parameter(
-        name="project",
-        kind="string",
-        description="What is searched, unless the query says it: a project's ID, a path "
-        "(the projects with a session there or below, whole), or all.",
-    ),
-    Parameter(
-        name="directory",
-        kind="string",
-        description="Your working directory: its project is searched where no project is named.",
-    ),
-)
-_TIMEZONE: Final = Parameter(
-    name="timezone",
-    kind="string",
-    description="IANA name of the time zone that the date's days belong to, such as Europe/Berlin.",
-)
-
-
-def _date(effect: str) -> Parameter:
-    return Parameter(name="date", kind="string", description=f"{effect}: {FORMS}.")
-
-
-_MESSAGE_DATE: Final = _date("Only messages of these days can match")
-
 _ALL: Final = (
     Tool(
         name="search-messages",
@@ -314,10 +267,7 @@ _ALL: Final = (
         "reasoning, tool inputs and outputs, edited paths, titles. Returns sessions, newest "
         "first, with an excerpt and a message id for every word; read shows what is around it. "
         + SYNTAX,
-        parameters=(
-            Parameter(name="query", kind="string", description=SYNTAX, required=True),
-            _ROLE, _MESSAGE_DATE, _limit(50, 50), *_SCOPE, _TIMEZONE,
-        ),
+        parameters=SEARCH_MESSAGES,
         handler=_search_messages,
     ),
     Tool(
@@ -325,17 +275,7 @@ _ALL: Final = (
         summary="List past sessions, recent ones or those that match, without their content",
         description="List past OpenCode sessions, newest first, without their content: recent "
         "ones, or those that match a query. show=projects lists projects instead. " + SYNTAX,
-        parameters=(
-            _QUERY, _ROLE, _MESSAGE_DATE, _limit(20, 50), *_SCOPE, _TIMEZONE,
-            Parameter(
-                name="show",
-                kind="string",
-                description="sessions, or projects: the projects that match, with their "
-                f"directories and numbers of sessions, largest first, up to {PROJECTS_CAP}.",
-                choices=("sessions", "projects"),
-                default="sessions",
-            ),
-        ),
+        parameters=SEARCH_SESSIONS,
         handler=_search_sessions,
     ),
     Tool(
@@ -344,9 +284,7 @@ _ALL: Final = (
         description="Find edited files in past OpenCode sessions, newest first, each with the "
         "user's prompt before it and whether it is the path's first indexed edit. path: limits "
         "the edits to one file, other words choose the sessions. " + SYNTAX,
-        parameters=(
-            _QUERY, _ROLE, _date("Only edits of these days"), _limit(50, 50), *_SCOPE, _TIMEZONE,
-        ),
+        parameters=SEARCH_EDITS,
         handler=_search_edits,
     ),
     Tool(
@@ -355,43 +293,9 @@ _ALL: Final = (
         description="Read the user's and the assistant's messages of one session in their order: "
         "around a messageID that a search returned, or page by page with limit and cursor. Tool "
         "calls show as [tool: NAME]; their inputs and reasoning are never shown.",
-        parameters=(
-            Parameter(name="sessionID", kind="string", description="Session to read."),
-            Parameter(
-                name="messageID",
-                kind="string",
-                description="Message to read around; not together with cursor or limit.",
-            ),
-            Parameter(
-                name="before", kind="integer", minimum=0, maximum=50, default=5,
-                description="Messages before messageID.",
-            ),
-            Parameter(
-                name="after", kind="integer", minimum=0, maximum=50, default=5,
-                description="Messages after messageID.",
-            ),
-            Parameter(
-                name="cursor",
-                kind="string",
-                description="Go on after this message: the nextCursor of the last answer.",
-            ),
-            _limit(20, 100),
-            Parameter(
-                name="role", kind="string", choices=("user", "assistant"),
-                description="Only messages of this role.",
-            ),
-            Parameter(
-                name="maxCharsPerMessage", kind="integer", minimum=100, maximum=20_000,
-                default=2000,
-                description="Where to cut each message's content, in UTF-16 code units.",
-            ),
-            Parameter(
-                name="includeToolResults", kind="boolean", default=False,
-                description="Show what tools returned.",
-            ),
-        ),
+        parameters=READ,
         handler=_read,
     ),
-)  # fmt: skip
+)
 
 TOOLS: Final[Mapping[str, Tool]] = {tool.name: tool for tool in _ALL}
