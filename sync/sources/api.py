@@ -59,8 +59,9 @@ class ApiSource:
         self._stream: httpx.Response | None = None
         self._closed = False
 
-    def signature(self) -> None:
-        """The API has nothing that would tell cheaply whether anything has changed."""
+    def signature(self) -> str | None:
+        """Return None: the API has nothing that tells cheaply whether anything has changed."""
+        return None
 
     def projects(self) -> Iterator[Project | BadRecord]:
         with self._asking() as dialect:

@@ -113,7 +113,8 @@ class ApiClient:
             response.stream = bounded
             for event in EventSource(response).iter_sse():
                 bounded.waiting = 0
-                yield event.data
+                if event.data:
+                    yield event.data
 
     def _get(self, path: str, params: Mapping[str, str] | None, timeout: httpx.Timeout) -> Answer:
         deadline = self.clock() + ANSWER_S

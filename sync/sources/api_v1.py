@@ -19,7 +19,7 @@ from sync.model import (
     SessionRef,
     Unchanged,
 )
-from sync.sources.api_client import ApiClient, NotFound, NotJson, Refused, ServiceFault
+from sync.sources.api_client import Answer, ApiClient, NotFound, NotJson, Refused, ServiceFault
 from sync.sources.api_v2 import SESSIONS, read_messages
 from sync.sources.api_values import (
     Messages,
@@ -27,11 +27,13 @@ from sync.sources.api_values import (
     session_ref,
     session_value,
     stamp,
+    todo_values,
 )
 from sync.values import filled, mapping, sequence
 
 ALL_SESSIONS = "/experimental/session"
 PAGE = 1000
+MESSAGES_PAGE = 64
 
 
 class V1:
@@ -82,24 +84,65 @@ class V1:
             return None
         session = session_value(data)
         try:
-            items = self._of_session(session_id, "/message")
-            todos = self._of_session(session_id, "/todo")
+            messages = self._messages(session, known)
+            todos = self._of_session(session_id, "/todo").data
         except NotFound as error:
             if error.tag == "NotFoundError":
                 return None
             raise
-        if not isinstance(items, list):
-            raise SourceUnavailable(f"{self.client.name} answered with no list of messages")
-        messages = Messages()
-        for item in items:
-            _add(messages, session, item, known)
         if self.has_early_v2:
             early = read_messages(self.client, session, known)
             if early is None:
                 return None
             messages = messages.merged(early)
-        messages.todos = todos
+        messages.todos = todo_values(todos) or None
         return messages.copy_of(session)
+
+    def _messages(self, session: Session, known: Mapping[str, str]) -> Messages:
+        messages = Messages()
+        try:
+            items = _list(self._of_session(session.id, "/message"), self.client)
+            fault = None
+        except NotFound:
+            raise
+        except (Refused, ServiceFault) as error:
+            items, fault = self._newest_messages(session.id, error)
+        if fault is not None:
+            messages.add(None, _unsent(session.id, None, str(fault)))
+            sent = {filled(mapping(mapping(item).get("info")).get("id")) for item in items}
+            for message_id in known.keys() - sent:
+                messages.add(None, _unsent(session.id, message_id, "it is older than one of those"))
+        for item in items:
+            _add(messages, session, item, known)
+        return messages
+
+    def _newest_messages(
+        self, session_id: str, fault: SourceUnavailable
+    ) -> tuple[list[object], SourceUnavailable]:
+        """Return the messages after the last one that the service cannot send, oldest first.
+
+        Raises fault where not even the newest comes.
+        """
+        newest: list[object] = []
+        limit, before = MESSAGES_PAGE, ""
+        while True:
+            params = {"limit": str(limit)} | ({"before": before} if before else {})
+            try:
+                answer = self._of_session(session_id, "/message", params)
+            except NotFound:
+                raise
+            except (Refused, ServiceFault) as error:
+                if limit > 1:
+                    limit //= 2
+                    continue
+                if not newest:
+                    raise fault from error
+                return newest, error
+            items = _list(answer, self.client)
+            newest = [*items, *newest]
+            if not items or answer.cursor in (None, before):
+                return newest, fault
+            before = answer.cursor or ""
 
     def _all_sessions(self) -> Iterator[object]:
         """Page by time of update; sessions of the same millisecond may stand on two pages."""
@@ -109,11 +152,7 @@ class V1:
             answer = self.client.get(
                 ALL_SESSIONS, params | ({} if cursor is None else {"cursor": str(cursor)})
             )
-            items = answer.data
-            if not isinstance(items, list):
-                raise SourceUnavailable(
-                    f"{self.client.name} answered {ALL_SESSIONS} with no list of sessions"
-                )
+            items = _list(answer, self.client)
             yield from items
             if answer.cursor is None or not items:
                 return
@@ -142,7 +181,7 @@ class V1:
 
     def _session(self, session_id: str) -> object | None:
         try:
-            return self._of_session(session_id, "")
+            return self._of_session(session_id, "").data
         except NotFound as error:
             if error.tag != "NotFoundError":
                 raise
@@ -152,17 +191,35 @@ class V1:
                 ) from error
             return None
 
-    def _of_session(self, session_id: str, rest: str) -> object:
-        params = {}
+    def _of_session(
+        self, session_id: str, rest: str, params: Mapping[str, str] | None = None
+    ) -> Answer:
+        params = dict(params or {})
         if not self.lists_all and (directory := self.directories.get(session_id)):
             params["directory"] = directory
-        return self.client.get(f"/session/{quote(session_id, safe='')}{rest}", params).data
+        return self.client.get(f"/session/{quote(session_id, safe='')}{rest}", params)
 
     def _try(self, path: str) -> object | None:
         try:
             return self.client.get(path, {"limit": "1"}).data
         except (Refused, NotJson, ServiceFault):
             return None
+
+
+def _list(answer: Answer, client: ApiClient) -> list[object]:
+    if not isinstance(answer.data, list):
+        raise SourceUnavailable(f"{client.name} answered with something else than a list")
+    return answer.data
+
+
+def _unsent(session_id: str, message_id: str | None, reason: str) -> BadRecord:
+    item = f"message {message_id}" if message_id else f"messages of session {session_id}"
+    return BadRecord(
+        item=item,
+        reason=f"the service cannot send one or more of them: {reason}",
+        session_id=session_id,
+        message_id=message_id,
+    )
 
 
 def _add(messages: Messages, session: Session, item: object, known: Mapping[str, str]) -> None:

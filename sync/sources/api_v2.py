@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from sync.decode_v2 import message_v2
 from sync.errors import SourceUnavailable
-from sync.message_parts import TODO_TOOL
 from sync.model import (
     BadRecord,
     Project,
@@ -113,10 +112,6 @@ def _add(
         )
         messages.add(None, record)
         return
-    for part in map(mapping, sequence(item.get("content"))):
-        state = mapping(part.get("state"))
-        if part.get("name") == TODO_TOOL and state.get("status") == "completed":
-            messages.todos = mapping(state.get("input")).get("todos")
     digest = stamp("2", item)
     if known.get(message_id) == digest:
         messages.add(item.get("time"), Unchanged(message_id))

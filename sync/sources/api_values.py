@@ -26,12 +26,12 @@ from sync.values import filled, mapping, sequence, time_ms
 class Messages:
     """Messages of one session in their order.
 
-    activity_ms: the latest time in any of them. todos: the last list that a call set, raw.
+    activity_ms: the latest time in any of them. todos: None where the service keeps no list.
     """
 
     items: list[tuple[int, Message | Unchanged | BadRecord]] = field(default_factory=list)
     activity_ms: int = 0
-    todos: object = None
+    todos: tuple[Todo, ...] | None = None
 
     def add(self, time: object, item: Message | Unchanged | BadRecord) -> None:
         """Add a message whose raw times are given; a bad record stands where it was met."""
@@ -47,7 +47,7 @@ class Messages:
         return Messages(
             items=list(heapq.merge(self.items, other.items, key=lambda timed: timed[0])),
             activity_ms=max(self.activity_ms, other.activity_ms),
-            todos=self.todos or other.todos,
+            todos=self.todos,
         )
 
     def copy_of(self, session: Session) -> SessionCopy:
@@ -55,7 +55,7 @@ class Messages:
             session=replace(
                 session,
                 updated_ms=max(session.updated_ms, self.activity_ms),
-                todos=todo_values(self.todos),
+                todos=self.todos,
             ),
             messages=(item for _, item in self.items),
         )
