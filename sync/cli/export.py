@@ -20,6 +20,7 @@ from datasette_history.pages.export import export_json, export_markdown
 from datasette_history.pages.shown import visible
 from datasette_history.prompts import prompt_json, user_prompts
 from datasette_history.read import find_session
+from datasette_history.render import Json
 from datasette_history.scope import resolve
 from datasette_history.tools import TOOLS
 from sync.cli.ask import local_context, no_url, question
@@ -112,6 +113,12 @@ def _prompts(session_id: str | None, filters: dict[str, str]) -> Export:
             session_id=session_id,
         )
         for prompt in found:
-            click.echo(json.dumps(prompt_json(prompt), ensure_ascii=False))
+            click.echo(_line(prompt_json(prompt)))
 
     return write
+
+
+def _line(value: Json) -> str:
+    """Return a value as JSON that every reader of lines takes for one line."""
+    line = json.dumps(value, ensure_ascii=False)
+    return line.translate({ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"})

@@ -30,8 +30,9 @@ EXIT_CODES: Final = (
 )
 
 QUERY_HELP: Final = (
-    "Words that begin with - exclude; put -- before a word that begins with two of them. Without "
-    "--project, the working directory's project is searched, or everything outside of any."
+    "Words that begin with - exclude; to find such a word, give it in double quotes, as in "
+    "'\"--force\"'. Without --project, the working directory's project is searched, or everything "
+    "outside of any."
 )
 
 
