@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 from datasette import Response
 
 from datasette_history.database import ask
-from datasette_history.errors import HistoryError, InvalidInput
-from datasette_history.inputs import storable
-from datasette_history.query import parse_query
-from datasette_history.render import as_json, indexing_note, scope_note, status_json
-from datasette_history.results import Answer, Hit, MessageMatches, SessionInfo, SessionList
+from datasette_history.errors import InvalidInput
+from datasette_history.render import as_json, status_json
+from datasette_history.results import Answer
 from datasette_history.status import read_status
-from datasette_history.text import as_text, time
+from datasette_history.text import as_text
 from datasette_history.tools import TOOLS, call, require_current, snapshot
 from datasette_history.web import (
-    PAGE_HEADERS,
     Call,
     Index,
     answers_errors,
@@ -33,8 +30,6 @@ if TYPE_CHECKING:
 
     from datasette.app import Datasette
     from datasette.utils.asgi import Request
-
-PAGE_INPUTS: Final = ("query", "role", "date", "project", "timezone")
 
 DATABASE_SCHEMA: Final = {
     "type": "string",
@@ -88,39 +83,6 @@ async def status(datasette: Datasette, request: Request) -> Response:
     return json_response({"database": index.database, **status_json(found)})
 
 
-async def search_page(datasette: Datasette, request: Request) -> Response:
-    """Answer ``/-/history``: the search page for people."""
-    given = {name: storable(request.args.get(name) or "") for name in (*PAGE_INPUTS, "database")}
-    database = given.pop("database") or None
-    inputs = {name: value for name, value in given.items() if value.strip()}
-    index: Index | None = None
-    answer: Answer | None = None
-    problems: tuple[str, ...] = ()
-    code = 200
-    try:
-        index = await open_index(datasette, request, database)
-        tool = "search-messages" if _has_words(inputs) else "search-sessions"
-        answer = await answer_call(index, tool, Call(inputs))
-    except HistoryError as error:
-        problems, code = error.messages, error.status
-    body = await datasette.render_template(
-        "history_search.html",
-        {
-            "answer": answer,
-            "problems": problems,
-            "inputs": inputs,
-            "found": _found(answer),
-            "notes": _notes(answer),
-            "index": index,
-            "database": database,
-            "action": datasette.urls.path("/-/history"),
-            "time": lambda ms: time(ms, answer.timezone if answer else None),
-        },
-        request=request,
-    )
-    return Response.html(body, status=code, headers=PAGE_HEADERS)
-
-
 async def opened(datasette: Datasette, request: Request) -> tuple[Index, Call]:
     """Return the index, which the actor may see, and the inputs.
 
@@ -141,29 +103,6 @@ async def answer_call(index: Index, tool: str, wanted: Call) -> Answer:
         return call(conn, tool, wanted.inputs, context(), as_text=wanted.as_text)
 
     return await ask(index.datasette, index.database, index.config.time_limit_ms, question)
-
-
-def _found(answer: Answer | None) -> list[tuple[SessionInfo, tuple[Hit, ...]]]:
-    """Return the sessions of an answer, with hits where there are any."""
-    match answer.result if answer else None:
-        case MessageMatches(sessions):
-            return [(one.session, one.hits) for one in sessions]
-        case SessionList(sessions):
-            return [(session, ()) for session in sessions]
-        case _:
-            return []
-
-
-def _notes(answer: Answer | None) -> list[str]:
-    if answer is None:
-        return []
-    note = scope_note(answer)
-    indexing = answer.indexing and indexing_note(answer.indexing)
-    return [text for text in (note, indexing) if text]
-
-
-def _has_words(inputs: dict[str, str]) -> bool:
-    return bool(parse_query(inputs.get("query", "")).words)
 
 
 def with_database(schema: dict[str, Any]) -> dict[str, Any]:

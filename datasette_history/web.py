@@ -44,12 +44,6 @@ HEADERS: Final = {
     "referrer-policy": "same-origin",
 }
 
-PAGE_HEADERS: Final = {
-    **HEADERS,
-    "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-}
-
 View = Callable[..., Awaitable[Response]]
 
 

@@ -108,6 +108,7 @@ class Found:
     """What one search found.
 
     tab: whose results these are. counts: by tab; none for messages without a word.
+    unknown_project: what was named as a project and holds no session, None otherwise.
     total: sessions in the whole index. extras: by session number.
     """
 
@@ -121,6 +122,7 @@ class Found:
     edits: EditList | None = None
     extras: Mapping[int, Extra]
     indexing: Indexing | None
+    unknown_project: str | None
     total: int
 
     @property
@@ -165,6 +167,7 @@ def search(
         edits=edits,
         extras=_extras(conn, infos),
         indexing=indexing(conn, now_ms=round(machine_now.timestamp() * 1000)),
+        unknown_project=criteria.scope.asked if criteria.scope.is_empty else None,
         total=conn.execute("SELECT count(*) FROM sessions").fetchone()[0],
     )
 
