@@ -49,7 +49,8 @@ CREATE TABLE sessions (
   files_changed INTEGER,
   share_url TEXT,
   end_user TEXT,
-  forked_from TEXT,
+  forked_from TEXT,                 -- as fork_told, else as its copied messages tell
+  fork_told TEXT,                   -- what the source itself says of that
   stranded TEXT,                    -- NULL, after-import or perhaps-deleted
   source_id INTEGER NOT NULL REFERENCES sources(id),
   fingerprint TEXT NOT NULL,        -- of the indexed copy, see session_copies
@@ -59,7 +60,8 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_updated ON sessions(updated);
 CREATE INDEX sessions_project ON sessions(project_id, updated);
 CREATE INDEX sessions_parent ON sessions(parent_id) WHERE parent_id IS NOT NULL;
-CREATE INDEX sessions_directory ON sessions(directory);
+CREATE INDEX sessions_directory ON sessions(directory, project_id);
+CREATE INDEX sessions_forked ON sessions(forked_from) WHERE forked_from IS NOT NULL;
 
 -- Which sources hold a session, as their last listings said. The best copy (latest
 -- activity, then rank) is the one that is indexed.
@@ -93,6 +95,7 @@ CREATE TABLE documents (
   tokens_cache_write INTEGER,
   finish TEXT,
   copied INTEGER NOT NULL DEFAULT 0,   -- 1 where a fork copied it
+  copied_from TEXT,                 -- the session in which it counts instead
   reverted INTEGER NOT NULL DEFAULT 0, -- 1 where a revert undid it
   own_length INTEGER NOT NULL,      -- code points at the start of text that are the role's own, not synthetic
   stamp TEXT NOT NULL,              -- changes whenever the source's copy of the message does
@@ -100,6 +103,8 @@ CREATE TABLE documents (
 );
 CREATE UNIQUE INDEX documents_message ON documents(session_id, message_id);
 CREATE INDEX documents_seq ON documents(session_id, seq);
+-- Tells without a look at the rows whether two sessions have a message of the same moment.
+CREATE INDEX documents_timestamp ON documents(timestamp, copied) WHERE message_id <> '';
 
 -- The pieces of a message in their order; each is a span of documents.text.
 CREATE TABLE parts (

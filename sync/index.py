@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from datasette_history.schema import TITLE_MESSAGE_ID, session_range
-from sync import storage
+from sync import forks, storage
 from sync.extract import end_user
 from sync.full_text import FullText
 from sync.model import BadRecord, Project, Session, SessionCopy, SessionRef, SourceKind
@@ -101,6 +101,13 @@ class Index:
             WHERE id = :id
             """,
             {"id": source_id, "listed_at": listed_at_ms, "signature": signature},
+        )
+
+    def source_current(self, source_id: int, *, now_ms: int) -> None:
+        """Record that a source was looked at and is as it was, to the minute."""
+        self.conn.execute(
+            "UPDATE sources SET last_sync = :now WHERE id = :id AND last_sync < :now - 60000",
+            {"id": source_id, "now": now_ms},
         )
 
     def source_failed(self, source_id: int, error: str) -> None:
@@ -293,11 +300,13 @@ class Index:
                 "INSERT INTO projects (id) VALUES (?) ON CONFLICT DO NOTHING",
                 (clean(session.project_id),),
             )
+        before = self._fork_signs(session.id)
         num = self._save_session(session, source_id, fingerprint, fetched_at_ms)
         writer = SessionWriter(self.conn, self._fts, session, num)
         writer.write_title()
         writer.write_messages(copy.messages)
         writer.write_todos()
+        self._settle_forks(session.id, before, writer.written)
         self.replace_problems(
             source_id,
             "read",
@@ -333,6 +342,7 @@ class Index:
             )
             return True
         first, last = session_range(row[0])
+        times = self._times(session_id)
         self._fts.remove_range(first, last)
         self.conn.execute("DELETE FROM documents WHERE id BETWEEN ? AND ?", (first, last))
         self.conn.execute("DELETE FROM parts WHERE document_id BETWEEN ? AND ?", (first, last))
@@ -342,7 +352,32 @@ class Index:
         for table in ("todos", "problems", "session_copies"):
             self.conn.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
         self.conn.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+        forks.settle(self.conn, times)
         return True
+
+    def _fork_signs(self, session_id: str) -> tuple[Any, ...] | None:
+        """Return what of a session decides, besides its messages, whether it is a fork."""
+        row = self.conn.execute(
+            "SELECT created, project_id, fork_told, instr(title, ?) > 0 FROM sessions WHERE id = ?",
+            (forks.FORK_TITLE, session_id),
+        ).fetchone()
+        return None if row is None else tuple(row)
+
+    def _settle_forks(
+        self, session_id: str, before: tuple[Any, ...] | None, written: Written
+    ) -> None:
+        changed = before != self._fork_signs(session_id)
+        if changed and before is not None:
+            written.times |= self._times(session_id)
+        if changed or written.times:
+            forks.settle(self.conn, written.times, [session_id])
+
+    def _times(self, session_id: str) -> set[int]:
+        rows = self.conn.execute(
+            "SELECT timestamp FROM documents WHERE session_id = ? AND message_id <> ?",
+            (session_id, TITLE_MESSAGE_ID),
+        )
+        return {time_ms for (time_ms,) in rows}
 
     # Syncs
 
@@ -413,7 +448,7 @@ class Index:
             "files_changed": session.files_changed,
             "share_url": session.share_url,
             "end_user": end_user(session.title),
-            "forked_from": session.forked_from,
+            "fork_told": session.forked_from,
             "source_id": source_id,
             "fingerprint": fingerprint,
             "fetched_at": fetched_at_ms,

@@ -27,7 +27,8 @@ class Written:
     outcome: "stale" where a newer copy or a deletion is known, "gone" where the source no
         longer has the session, "removed" where no other has it either.
     problems: records that could not be read.
-    text_length: code points of the documents inserted or changed.
+    text_length: code points of the documents inserted or changed. times: the moments, in Unix
+        milliseconds, of the messages that came, went or changed, before and after.
     """
 
     outcome: Outcome = "written"
@@ -37,6 +38,7 @@ class Written:
     removed: int = 0
     text_length: int = 0
     problems: list[BadRecord] = field(default_factory=list)
+    times: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class SessionWriter:
                 self._write(message_document(item, self.session.directory), seq, reverted)
             seq += 1
         for message_id in self.known.keys() - seen:
-            self._remove(self.known[message_id].document_id)
+            self._remove(self.known[message_id])
 
     def write_todos(self) -> None:
         """Write the list that the source keeps, else the one that the agent wrote last."""
@@ -167,6 +169,7 @@ class SessionWriter:
         self._insert_pieces(document_id, document)
         if document.message_id != TITLE_MESSAGE_ID:
             self.written.inserted += 1
+            self.written.times.add(document.timestamp)
         self.written.text_length += len(document.text)
 
     def _change(self, known: _Known, document: Document, seq: int, reverted: int) -> None:
@@ -187,6 +190,7 @@ class SessionWriter:
         self._insert_pieces(known.document_id, document)
         if document.message_id != TITLE_MESSAGE_ID:
             self.written.changed += 1
+            self.written.times |= {known.timestamp, document.timestamp}
 
     def _place(self, known: _Known, seq: int, reverted: int) -> None:
         """Give an unchanged message its place: others may have come or gone before it."""
@@ -202,12 +206,13 @@ class SessionWriter:
                 (self.project_id, known.document_id),
             )
 
-    def _remove(self, document_id: int) -> None:
-        row = self.conn.execute("SELECT text FROM documents WHERE id = ?", (document_id,))
-        self.fts.remove(document_id, row.fetchone()[0])
-        self._delete_pieces(document_id)
-        self.conn.execute("DELETE FROM documents WHERE id = ?", (document_id,))
+    def _remove(self, known: _Known) -> None:
+        row = self.conn.execute("SELECT text FROM documents WHERE id = ?", (known.document_id,))
+        self.fts.remove(known.document_id, row.fetchone()[0])
+        self._delete_pieces(known.document_id)
+        self.conn.execute("DELETE FROM documents WHERE id = ?", (known.document_id,))
         self.written.removed += 1
+        self.written.times.add(known.timestamp)
 
     def _columns(self, document: Document, seq: int, reverted: int) -> dict[str, Any]:
         return {
