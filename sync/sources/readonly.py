@@ -58,8 +58,9 @@ class ReadOnlyDatabase:
         if self._copy is None and not self._must_copy():
             try:
                 return self._open(self.path)
-            except sqlite3.OperationalError as error:
-                if "locked" in str(error) or "malformed" in str(error):
+            except sqlite3.DatabaseError as error:
+                # Only a file that cannot be opened where it is, is worth a copy.
+                if not isinstance(error, sqlite3.OperationalError) or "locked" in str(error):
                     raise SourceUnavailable(f"{self.path}: {error}") from error
         try:
             return self._open(self._copied_file(signature))

@@ -63,7 +63,7 @@ class Reader:
 
     def found(self) -> Found:
         """Return all messages in conversation order, without their bodies."""
-        v1 = list(self._v1_headers()) if self.layout.has("message") else []
+        v1 = self._v1_headers() if self.layout.has("message") else []
         v2 = [] if v1 and self.layout.mirrors_v1 else list(self._v2_headers())
         known = {header.id for header in (*v1, *v2)}
         v2 += [header for header in self._inputs() if header.id not in known]
@@ -83,7 +83,7 @@ class Reader:
     ) -> Iterator[Message | Unchanged | BadRecord]:
         """Yield the messages; of those with a known stamp only that they are unchanged."""
         for header in headers:
-            if known.get(header.id) == header.stamp:
+            if known.get(header.id) == header.stamp and not header.stamp.endswith(UNREADABLE):
                 yield Unchanged(header.id)
                 continue
             try:
@@ -107,13 +107,24 @@ class Reader:
 
     # V1: message and part
 
-    def _v1_headers(self) -> Iterator[Header]:
+    def _v1_headers(self) -> list[Header]:
+        try:
+            return list(self._headers_of_rows(with_parts=self.layout.has("part")))
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            # A damaged page of parts: each message is tried, and tells what it lacks.
+            return [
+                replace(header, stamp=header.stamp + UNREADABLE)
+                for header in self._headers_of_rows(with_parts=False)
+            ]
+
+    def _headers_of_rows(self, *, with_parts: bool) -> Iterator[Header]:
         column = self.layout.column
         created = column("message", "time_created", "m.")
         updated = column("message", "time_updated", "m.")
-        parts, part_updated = "0", "NULL"
-        join = ""
-        if self.layout.has("part"):
+        parts, part_updated, join = "0", "NULL", ""
+        if with_parts:
             parts, part_updated = "count(p.id)", column("part", "time_updated", "p.")
             join = "LEFT JOIN part p ON p.message_id = m.id"
         rows = self.conn.execute(
@@ -149,7 +160,7 @@ class Reader:
             header.id,
             data,
             parts,
-            stamp=header.stamp + UNREADABLE if bad else header.stamp,
+            stamp=header.stamp.removesuffix(UNREADABLE) + UNREADABLE if bad else header.stamp,
             row_ms=header.created_ms,
             directory=self.directory,
         )
