@@ -145,13 +145,13 @@ class History:
         """Yield every session without its messages, oldest first."""
         rng = Random(f"plans {self.seed} {self.size.name}")
         weights = [(rank + 1) ** -0.9 for rank in range(len(self.projects))]
-        reserved = self.size.long_messages * 1_000 + self.size.longest_messages * 900
+        reserved = self.size.long_messages * 880 + self.size.longest_messages * 770
         budget = max(self.size.text_bytes - reserved, 0) / self.size.sessions
         last_root: Plan | None = None
         for number in range(self.size.sessions):
             child = last_root is not None and rng.random() < 0.18
             project = rng.choices(self.projects, weights=weights)[0]
-            length = int(budget * min(rng.lognormvariate(-0.5, 1.0), 12.0) * 1.03)
+            length = int(budget * min(rng.lognormvariate(-0.5, 1.0), 12.0) * 1.10)
             plan = Plan(
                 number=number,
                 title=self.words.title(rng),

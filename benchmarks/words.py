@@ -1,12 +1,16 @@
 """Words, sentences, code and terminal output: what generated histories are made of.
 
-Everything is drawn from one seeded generator, so equal seeds give equal texts. Lines come
-from pools that are made once; fresh identifiers and numbers are mixed into every block, so
-that no two blocks are alike and rare words stay rare.
+Everything is drawn from one seeded generator, so equal seeds give equal texts. Lines come from
+pools that are made once; fresh words and numbers are mixed into every block, so that no two
+blocks are alike and rare words stay rare. Neighbouring lines of a pool share their identifiers
+and words, and a block takes its lines from one place, as in real files and logs: how many
+different trigrams a text holds decides what a full-text index costs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
 from typing import Final
@@ -30,42 +34,11 @@ _COMMON_TEXT: Final = """
 COMMON: Final = tuple(_COMMON_TEXT.split())
 """Real words, the most frequent first."""
 
-_ONSETS: Final = [
-    "b",
-    "c",
-    "ch",
-    "cl",
-    "cr",
-    "d",
-    "dr",
-    "f",
-    "fl",
-    "g",
-    "gr",
-    "h",
-    "j",
-    "k",
-    "l",
-    "m",
-    "n",
-    "p",
-    "pl",
-    "pr",
-    "qu",
-    "r",
-    "s",
-    "sh",
-    "st",
-    "t",
-    "tr",
-    "v",
-    "w",
-    "y",
-    "z",
-]
-_VOWELS: Final = ["a", "e", "i", "o", "u", "ai", "ea", "ee", "io", "ou"]
-_CODAS: Final = ["", "", "", "n", "r", "l", "t", "s", "ck", "nd", "st", "m", "p", "ng"]
-_ENDINGS: Final = ["", "", "", "s", "ed", "ing", "er", "tion", "ment", "able", "ly", "ness", "al"]
+_ONSET_TEXT: Final = "b c ch cl cr d dr f fl g gr h j k l m n p pl pr qu r s sh st t tr v w"
+_ONSETS: Final = tuple(_ONSET_TEXT.split())
+_VOWELS: Final = ("a", "e", "i", "o", "u", "a", "e", "i", "o", "ea", "io", "ou")
+_CODAS: Final = ("", "", "", "n", "r", "l", "t", "s", "ck", "nd", "st", "m")
+_ENDINGS: Final = ("", "", "", "s", "ed", "ing", "er", "tion", "ment", "able", "ly", "al")
 
 CODE_SHAPES: Final = (
     "  const {a} = await {b}({c}, {{ {d}: {n} }})",
@@ -96,6 +69,10 @@ OUTPUT_SHAPES: Final = (
 )
 
 
+NEIGHBOURS: Final = 40
+"""Lines of a pool that share their identifiers and words."""
+
+
 class Words:
     """Pools of sentences, code lines and output lines in a Zipf-distributed vocabulary."""
 
@@ -104,9 +81,9 @@ class Words:
         self.vocabulary = [*COMMON, *_made_up(rng, vocabulary - len(COMMON))]
         self._cumulative = list(accumulate((rank + 2.7) ** -1.15 for rank in range(vocabulary)))
         self.identifiers = [_identifier(rng, self.draw(rng, 2)) for _ in range(pool // 2)]
-        self.sentences = [self._sentence(rng) for _ in range(pool)]
-        self.code = [self._filled(rng, rng.choice(CODE_SHAPES)) for _ in range(pool)]
-        self.output = [self._filled(rng, rng.choice(OUTPUT_SHAPES)) for _ in range(pool)]
+        self.sentences = self._pool(rng, pool, self._sentence)
+        self.code = self._pool(rng, pool, lambda rng, place: place.fill(rng, CODE_SHAPES))
+        self.output = self._pool(rng, pool, lambda rng, place: place.fill(rng, OUTPUT_SHAPES))
 
     def draw(self, rng: Random, count: int) -> list[str]:
         """Return that many words, frequent ones more often."""
@@ -116,7 +93,7 @@ class Words:
         return " ".join(self.draw(rng, rng.randint(3, 8))).capitalize()
 
     def prose(self, rng: Random, length: int) -> str:
-        """Return paragraphs of at least `length` characters, one sentence more at most."""
+        """Return paragraphs of about `length` characters."""
         fresh = " ".join(self.draw(rng, 6))
         return f"{fresh.capitalize()} {self._block(rng, self.sentences, length, ' ')}"
 
@@ -131,26 +108,46 @@ class Words:
         return f"{lines}\n{rng.getrandbits(40):010x} {' '.join(self.draw(rng, 3))}\n"
 
     @staticmethod
-    def _block(rng: Random, pool: list[str], length: int, joint: str) -> str:
-        mean = 64
-        picked = rng.choices(pool, k=max(1, length // mean))
-        text = joint.join(picked)
+    def _block(rng: Random, pool: Sequence[str], length: int, joint: str) -> str:
+        lines = max(1, length // 56)
+        width = max(6, lines // 2)
+        first = rng.randrange(len(pool) - width)
+        place = pool[first : first + width]
+        text = joint.join(rng.choices(place, k=lines))
         while len(text) < length:
-            text += joint + rng.choice(pool)
-        return text
+            text += joint + rng.choice(place)
+        return text[:length]
 
-    def _sentence(self, rng: Random) -> str:
-        words = self.draw(rng, rng.randint(6, 18))
+    def _pool(
+        self, rng: Random, size: int, line: Callable[[Random, _Place], str]
+    ) -> tuple[str, ...]:
+        made: list[str] = []
+        while len(made) < size:
+            place = _Place(rng.choices(self.identifiers, k=8), self.draw(rng, 24))
+            made += [line(rng, place) for _ in range(NEIGHBOURS)]
+        return tuple(made)
+
+    def _sentence(self, rng: Random, place: _Place) -> str:
+        words = self.draw(rng, rng.randint(3, 9)) + rng.choices(place.words, k=rng.randint(3, 9))
+        rng.shuffle(words)
         if rng.random() < 0.3:
-            words[rng.randrange(len(words))] = f"`{rng.choice(self.identifiers)}`"
+            words[rng.randrange(len(words))] = f"`{rng.choice(place.identifiers)}`"
         text = " ".join(words)
         return text[0].upper() + text[1:] + rng.choice((".", ".", ".", "?", ":", ".\n\n"))
 
-    def _filled(self, rng: Random, shape: str) -> str:
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What neighbouring lines have in common."""
+
+    identifiers: Sequence[str]
+    words: Sequence[str]
+
+    def fill(self, rng: Random, shapes: Sequence[str]) -> str:
         a, b, c, d = rng.choices(self.identifiers, k=4)
-        w, x, y, z = self.draw(rng, 4)
+        w, x, y, z = rng.choices(self.words, k=4)
         n, m = rng.randrange(10_000), rng.randrange(100)
-        return shape.format(a=a, b=b, c=c, d=d, w=w, x=x, y=y, z=z, n=n, m=m)
+        return rng.choice(shapes).format(a=a, b=b, c=c, d=d, w=w, x=x, y=y, z=z, n=n, m=m)
 
 
 def _made_up(rng: Random, count: int) -> list[str]:
