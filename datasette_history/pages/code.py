@@ -29,7 +29,9 @@ def highlight(text: str, language: str | None) -> Markup:
     lexer = _lexer(language) if language else None
     if lexer is None or len(text) > MAX_HIGHLIGHTED or _longest_line(text) > MAX_LINE:
         return escape(text)
-    return Markup(pygments_highlight(text, lexer, _FORMATTER))
+    html: str = pygments_highlight(text, lexer, _FORMATTER)
+    # The formatter ends its last line, whether the text did or not.
+    return Markup(html if text.endswith("\n") else html.removesuffix("\n"))
 
 
 def language_of(path: str) -> str | None:

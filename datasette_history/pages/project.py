@@ -102,6 +102,11 @@ class Project:
         return sum(use.tokens for use in self.models)
 
     @property
+    def busiest(self) -> int:
+        """Return the messages of the week that has most, at least 1."""
+        return max([1, *(week.messages for week in self.weeks)])
+
+    @property
     def cost(self) -> float | None:
         return _sum(use.cost for use in self.models)
 
