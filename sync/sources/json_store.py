@@ -7,8 +7,9 @@ copied, so theirs tell nothing, and the database that a store was imported into 
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,8 +36,6 @@ from sync.sources.json_tree import (
     folder_mtime_ns,
     folders,
     json_files,
-    read_json,
-    read_object,
     tree_of_storage,
     trees_of_projects,
 )
@@ -83,9 +82,11 @@ class JsonSource:
     authoritative = True
     remote = False
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, pause: Callable[[float], None] = time.sleep) -> None:
+        """pause: waits a number of seconds, where a file may be half-written."""
         self.root = root
         self.location = str(root)
+        self._pause = pause
 
     def signature(self) -> str | None:
         """Return what differs after a session or message was written or a part added.
@@ -107,7 +108,7 @@ class JsonSource:
         for tree in self._trees():
             for file in json_files(tree.projects) if tree.projects else ():
                 try:
-                    yield project_from_object(file.stem, read_object(file))
+                    yield project_from_object(file.stem, tree.read_object(file))
                 except (ValueError, OSError) as error:
                     yield _bad(file, error)
 
@@ -134,14 +135,16 @@ class JsonSource:
             raise SourceUnavailable(f"{self.location}: no such folder")
         try:
             if self.root.name == "project":
-                return list(trees_of_projects(self.root))
-            return [tree_of_storage(self.root)]
+                trees = list(trees_of_projects(self.root))
+            else:
+                trees = [tree_of_storage(self.root)]
         except OSError as error:
             raise SourceUnavailable(f"{self.location}: {error.strerror}") from error
+        return [replace(tree, pause=self._pause) for tree in trees]
 
     def _ref(self, tree: Tree, file: File) -> SessionRef | BadRecord:
         try:
-            data = read_object(file)
+            data = tree.read_object(file)
             notes = list(_notes(tree, file.stem))
         except (ValueError, OSError) as error:
             return _bad(file, error, session_id=file.stem, hides_session=True)
@@ -164,7 +167,7 @@ class JsonSource:
 
     def _copy(self, tree: Tree, file: File, known: Mapping[str, str]) -> SessionCopy:
         try:
-            data = read_object(file)
+            data = tree.read_object(file)
             notes = list(_notes(tree, file.stem))
         except (ValueError, OSError) as error:
             raise SourceUnavailable(f"{file.path}: {error}") from error
@@ -173,8 +176,8 @@ class JsonSource:
 
 
 def _session(tree: Tree, file: File, data: Mapping[str, object], notes: Sequence[_Note]) -> Session:
-    time = mapping(data.get("time"))
-    times = [time_ms(time.get("created")), time_ms(time.get("updated"))]
+    own = mapping(data.get("time"))
+    times = [time_ms(own.get("created")), time_ms(own.get("updated"))]
     activity = max([t or 0 for t in times] + [note.created_ms for note in notes])
     session = session_from_object(file.stem, data, activity)
     project = None if tree.nested else file.path.parent.name
@@ -196,7 +199,7 @@ def _working_directory(notes: Sequence[_Note]) -> str | None:
 def _notes(tree: Tree, session_id: str) -> Iterator[_Note]:
     for file in json_files(tree.messages / session_id):
         try:
-            data = read_object(file)
+            data = tree.read_object(file)
         except (ValueError, OSError):
             data = {}  # reported when the session is read
         created = time_ms(mapping(data.get("time")).get("created")) or 0
@@ -226,7 +229,7 @@ def _message(
         if known.get(message_id) == stamp:
             yield Unchanged(message_id)
             return
-        data = read_object(file)
+        data = tree.read_object(file)
     except (ValueError, OSError) as error:
         yield _bad(file, error, session_id=session.id, message_id=message_id)
         return
@@ -234,7 +237,7 @@ def _message(
     bad = []
     for part in sorted(files, key=lambda part: (part_age(message_id, part.stem), part.stem)):
         try:
-            parts.append(read_object(part))
+            parts.append(tree.read_object(part))
         except (ValueError, OSError) as error:
             bad.append(_bad(part, error, session_id=session.id))
     yield message_v1(
@@ -259,7 +262,7 @@ def _todos(tree: Tree, session_id: str) -> tuple[Todo, ...] | None:
     if file is None:
         return None
     try:
-        items = sequence(read_json(file))
+        items = sequence(tree.read_json(file))
     except (ValueError, OSError):
         return None
     return tuple(found for item in items if (found := todo(item)) is not None)

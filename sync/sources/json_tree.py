@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class Tree:
     """One JSON store. Folders may be missing.
 
     sessions: the folders that hold session files. nested: part folders lie in folders named
-    after their session (before 0.6), not side by side.
+    after their session (before 0.6), not side by side. pause: waits a number of seconds.
     """
 
     sessions: tuple[Path, ...]
@@ -46,6 +46,7 @@ class Tree:
     todos: Path | None = None
     projects: Path | None = None
     nested: bool = False
+    pause: Callable[[float], None] = time.sleep
 
     def part_folder(self, session_id: str, message_id: str) -> Path:
         parts = self.parts / session_id if self.nested else self.parts
@@ -57,6 +58,26 @@ class Tree:
             if found is not None:
                 return found
         return None
+
+    def read_json(self, file: File) -> object:
+        """Return what a file holds; one that was written just now gets a second chance.
+
+        Raises ValueError or OSError where it cannot be read.
+        """
+        try:
+            return decode_json(file.path.read_bytes())
+        except ValueError:
+            if time.time() - file.mtime_ns / 1e9 > FRESH_S:
+                raise
+        self.pause(RETRY_S)
+        return decode_json(file.path.read_bytes())
+
+    def read_object(self, file: File) -> Mapping[str, object]:
+        """Return the JSON object in a file; raises as read_json, ValueError for anything else."""
+        value = self.read_json(file)
+        if not isinstance(value, dict):
+            raise ValueError("not a JSON object")
+        return value
 
 
 def tree_of_storage(storage: Path) -> Tree:
@@ -120,28 +141,6 @@ def folder_mtime_ns(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def read_json(file: File) -> object:
-    """Return what a file holds; one that was written just now gets a second chance.
-
-    Raises ValueError or OSError where it cannot be read.
-    """
-    try:
-        return decode_json(file.path.read_bytes())
-    except ValueError:
-        if time.time() - file.mtime_ns / 1e9 > FRESH_S:
-            raise
-    time.sleep(RETRY_S)
-    return decode_json(file.path.read_bytes())
-
-
-def read_object(file: File) -> Mapping[str, object]:
-    """Return the JSON object in a file; raises as read_json, ValueError for anything else."""
-    value = read_json(file)
-    if not isinstance(value, dict):
-        raise ValueError("not a JSON object")
-    return value
 
 
 def _name(entry: os.DirEntry[str]) -> str:
