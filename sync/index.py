@@ -103,11 +103,17 @@ class Index:
             {"id": source_id, "listed_at": listed_at_ms, "signature": signature},
         )
 
+    def source_listed_at(self, source_id: int) -> int | None:
+        row = self.conn.execute(
+            "SELECT last_sync FROM sources WHERE id = ?", (source_id,)
+        ).fetchone()
+        return row[0] if row else None
+
     def source_current(self, source_id: int, *, now_ms: int) -> None:
-        """Record that a source was looked at and is as it was, to the minute."""
+        """Record that a source, once listed whole, is still as it was."""
         self.conn.execute(
-            "UPDATE sources SET last_sync = :now WHERE id = :id AND last_sync < :now - 60000",
-            {"id": source_id, "now": now_ms},
+            "UPDATE sources SET last_sync = ? WHERE id = ? AND last_sync < ?",
+            (now_ms, source_id, now_ms),
         )
 
     def source_failed(self, source_id: int, error: str) -> None:

@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 CHUNK = 1_000
 """Sessions that are noted in one transaction."""
 
+CURRENT_MS = 60_000
+
 MAX_QUESTIONS = 200
 """Sessions missing from a live source's listing that one listing asks about, one by one."""
 
@@ -45,18 +47,21 @@ def list_source(
     *,
     now_ms: Callable[[], int],
     keep: bool = False,
+    again: bool = False,
     between: Callable[[], None] = lambda: None,
 ) -> Listed:
     """Bring the notes on what a source holds up to date.
 
-    keep: sessions that are gone stay in the index, marked. between: called after each part,
-    outside of transactions. Raises SourceError where the source cannot be listed whole.
+    keep: sessions that are gone stay in the index, marked. again: list it also where it looks
+    unchanged. between: called after each part, outside of transactions.
+    Raises SourceError where the source cannot be listed whole.
     """
     listed = Listed()
     began = now_ms()
     signature = source.signature()
-    if signature is not None and signature == index.source_signature(source_id):
+    if signature is not None and signature == index.source_signature(source_id) and not again:
         listed.skipped = True
+        note_current(index, source_id, now_ms=began)
         return listed
     _save_projects(index, source, listed)
     # Compared with what was noted before: what others note meanwhile is not missing here.
@@ -81,6 +86,13 @@ def list_source(
         index.replace_problems(source_id, "list", listed.problems, now_ms=began)
         index.source_listed(source_id, listed_at_ms=began, signature=signature)
     return listed
+
+
+def note_current(index: Index, source_id: int, *, now_ms: int) -> None:
+    """Note, to the minute, that nothing of a source is known to be missing."""
+    if now_ms - (index.source_listed_at(source_id) or 0) >= CURRENT_MS:
+        with index.transaction():
+            index.source_current(source_id, now_ms=now_ms)
 
 
 def drop_session(

@@ -28,6 +28,7 @@ from sync.storage import delete_index
 
 COMMANDS = LazyCommands(
     {
+        "watch": "sync.cli.watch:watch",
         "serve": "sync.cli.serve:serve",
         "search": "sync.cli.read:search",
         "sessions": "sync.cli.read:sessions",

@@ -12,7 +12,9 @@ import click
 
 from sync.discovery import default_config
 from sync.hookspecs import Probe, SyncConfig
+from sync.model import Source
 from sync.plugins import make_plugin_manager, probe_sources
+from sync.sources.api_registration import PASSWORD_VARIABLE, USERNAME_VARIABLE, from_url
 
 INDEX_VARIABLE = "OPENCODE_HISTORY_INDEX"
 
@@ -48,7 +50,7 @@ def index_option(command: Command) -> Command:
 
 
 def source_options(command: Command) -> Command:
-    """Add --data-dir and --db; the command receives config: SyncConfig."""
+    """Add --data-dir, --db and --url; the command receives config: SyncConfig."""
 
     @click.option(
         "--data-dir",
@@ -64,14 +66,26 @@ def source_options(command: Command) -> Command:
         type=click.Path(path_type=Path, dir_okay=False),
         help="Read this OpenCode database file, whatever its name; repeatable",
     )
+    @click.option(
+        "--url",
+        "urls",
+        multiple=True,
+        help="Read the OpenCode service at this URL; repeatable. Its password comes from the "
+        f"environment [{PASSWORD_VARIABLE}, {USERNAME_VARIABLE}]",
+    )
     @wraps(command)
     def with_sources(
-        *args: Any, data_dirs: tuple[Path, ...], databases: tuple[Path, ...], **kwargs: Any
+        *args: Any,
+        data_dirs: tuple[Path, ...],
+        databases: tuple[Path, ...],
+        urls: tuple[str, ...],
+        **kwargs: Any,
     ) -> Any:
-        if data_dirs or databases:
+        if data_dirs or databases or urls:
             config = SyncConfig(
                 data_dirs=tuple(p.expanduser().absolute() for p in data_dirs),
                 databases=tuple(p.expanduser().absolute() for p in databases),
+                urls=urls,
                 explicit=True,
             )
         else:
@@ -81,10 +95,21 @@ def source_options(command: Command) -> Command:
     return with_sources  # type: ignore[return-value]
 
 
+def discovery(config: SyncConfig) -> Callable[[], list[Source]]:
+    """Return a function that finds the sources of a config as they are when it is called."""
+    manager = make_plugin_manager()
+    return lambda: [p.source for p in probe_sources(manager, config) if p.source is not None]
+
+
 def probe(config: SyncConfig) -> list[Probe]:
     """Look at every place of a config; a named place that is not there is a usage error."""
     if config.explicit:
         for path in (*config.data_dirs, *config.databases):
             if not path.exists():
                 raise click.UsageError(f"{path} does not exist; check --data-dir and --db")
+        for url in config.urls:
+            try:
+                from_url(url, os.environ)
+            except ValueError as error:
+                raise click.BadParameter(f"{error}", param_hint="--url") from error
     return probe_sources(make_plugin_manager(), config)

@@ -1,48 +1,26 @@
-"""``opencode-history serve``: sync in the background, Datasette in the foreground."""
+"""``opencode-history serve``: watch in the background, Datasette in the foreground."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import secrets
 import socket
-import sqlite3
-import threading
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import uvicorn
-import yaml
-from datasette.app import Datasette
 
-from datasette_history.resources import metadata_path
 from datasette_history.sample import sample_database
-from sync.backfill import Silent, run_backfill
+from sync.cli.door import AGENT_TOKEN, LoginLinks, build_datasette, takes_tokens
 from sync.cli.guard import LOOPBACK_HOSTS, Guard, host_name
-from sync.cli.options import index_option, probe, source_options
+from sync.cli.options import discovery, index_option, probe, source_options
+from sync.cli.watch import stop_event, tell_first
 from sync.errors import SyncError
-from sync.hookspecs import Probe, SyncConfig
+from sync.hookspecs import SyncConfig
 from sync.index import Index
-from sync.model import Source
-from sync.plugins import make_plugin_manager, probe_sources
+from sync.watch import Watcher
 
 log = logging.getLogger(__name__)
-
-AGENT = "agent"
-AGENT_TOKEN = "agent-token"
-COOKIE_SECRET = "cookie-secret"
-SETTINGS = {
-    # Dashboards and ad-hoc questions over gigabytes take longer than Datasette's second.
-    "sql_time_limit_ms": 10_000,
-    "facet_time_limit_ms": 1_000,
-    "max_returned_rows": 5_000,
-    "default_page_size": 50,
-    "truncate_cells_html": 300,
-    "allow_download": "off",
-}
 
 
 @click.command()
@@ -67,7 +45,7 @@ def serve(
     allowed_hosts: tuple[str, ...],
     open_access: bool,
 ) -> None:
-    """Sync, then explore the index in Datasette
+    """Sync, watch, and explore the index in Datasette
 
     Prints a link that logs one browser in; agents send the token from the printed file as
     "Authorization: Bearer TOKEN". Without any OpenCode history a small sample is shown.
@@ -82,68 +60,39 @@ def serve(
             f"--open-access would let everyone who reaches {host} read all history; "
             "use it with --host 127.0.0.1 only"
         )
-    probes = probe(config)
-    sample = not any(p.source for p in probes) and not config.explicit
+    sample = not any(p.source for p in probe(config)) and not config.explicit
     if sample:
-        index_path, probes = _sample(index_path.parent / "sample")
+        index_path, config = _sample(index_path.parent / "sample")
         click.echo("No OpenCode history found on this machine: showing a small sample instead.")
     try:
         with Index.open(index_path):
             pass
+        listener = _listen(host, port)
+        datasette = build_datasette(index_path, sample=sample, open_access=open_access)
     except SyncError as error:
         raise click.ClickException(str(error)) from error
-    listener = _listen(host, port)
-    datasette = build_datasette(index_path, sample=sample, open_access=open_access)
-    _print_addresses(datasette, host, listener.getsockname()[1], index_path, open_access)
-    syncing = threading.Thread(
-        target=_sync, args=(index_path, [p.source for p in probes if p.source]), daemon=True
-    )
-    syncing.start()
-    asyncio.run(datasette.invoke_startup())
-    app = Guard(datasette.app(), LOOPBACK_HOSTS | {_url_host(host), *allowed_hosts})
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
-    server.run(sockets=[listener])
-
-
-def build_datasette(index_path: Path, *, sample: bool, open_access: bool) -> Datasette:
-    """Return a Datasette over the index with the packaged metadata; private unless open_access."""
-    metadata: dict[str, Any] = yaml.safe_load(metadata_path().read_text(encoding="utf-8"))
-    # Datasette names a database after its file.
-    databases = metadata.setdefault("databases", {})
-    databases[index_path.stem] = databases.pop("history", {})
-    plugins = metadata.setdefault("plugins", {})
-    history = plugins.setdefault("datasette-history", {})
-    history.update({"database": index_path.stem, "sample": sample})
-    if not open_access:
-        metadata["allow"] = {"id": ["root", AGENT]}
-        token = private_text(index_path.parent / AGENT_TOKEN)
-        plugins["datasette-auth-tokens"] = {"tokens": [{"token": token, "actor": {"id": AGENT}}]}
-    return Datasette(
-        [str(index_path)],
-        metadata=metadata,
-        settings=SETTINGS,
-        secret=private_text(index_path.parent / COOKIE_SECRET),
-    )
-
-
-def private_text(path: Path) -> str:
-    """Return the secret in a file that only its owner can read, making both the first time."""
+    base = f"http://{_url_host(host)}:{listener.getsockname()[1]}"
+    _print_addresses(base, index_path, open_access)
+    watcher = Watcher(index_path, discovery(config), finished=tell_first())
+    watcher.start()
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text(encoding="ascii").strip()
-    secret = secrets.token_urlsafe(32)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(secret + "\n")
-    return secret
+        asyncio.run(datasette.invoke_startup())
+        app = datasette.app()
+    if not open_access:
+        app = LoginLinks(app, datasette, base, _print_link)
+    app = Guard(app, LOOPBACK_HOSTS | {_url_host(host), *allowed_hosts})
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
+        if not stopped.is_set():
+            server.run(sockets=[listener])
+    finally:
+        watcher.stop()
 
 
-def _sample(folder: Path) -> tuple[Path, list[Probe]]:
-    """Return an index of its own and the probes of the bundled sample, so that neither is
+def _sample(folder: Path) -> tuple[Path, SyncConfig]:
+    """Return an index of its own and the place of the bundled sample, so that neither is
     ever mixed with real history."""
     database = sample_database(folder)
-    config = SyncConfig(databases=(database,), explicit=True)
-    return folder / "history.db", probe_sources(make_plugin_manager(), config)
+    return folder / "history.db", SyncConfig(databases=(database,), explicit=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -158,33 +107,21 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _print_addresses(
-    datasette: Datasette, host: str, port: int, index_path: Path, open_access: bool
-) -> None:
-    base = f"http://{_url_host(host)}:{port}"
+def _print_addresses(base: str, index_path: Path, open_access: bool) -> None:
     click.echo(f"Search:      {base}/-/history")
     click.echo(f"Database:    {base}/{index_path.stem}")
     if open_access:
         click.echo("Every user of this machine can read everything (--open-access).")
-        return
-    token = datasette._root_token  # Datasette has no public name for it
-    click.echo(f"Log in with: {base}/-/auth-token?token={token}")
-    click.echo(f"Agent token: {index_path.parent / AGENT_TOKEN}")
+    elif takes_tokens():
+        click.echo(f"Agent token: {index_path.parent / AGENT_TOKEN}")
+    else:
+        click.echo("Agents:      pip install 'datasette-history[auth]' to let them in by a token")
+
+
+def _print_link(link: str) -> None:
+    click.echo(f"Log in with: {link} (once; then comes another)")
 
 
 def _url_host(host: str) -> str:
     """Return an address as it stands in a URL."""
     return f"[{host}]" if ":" in host else host
-
-
-def _sync(index_path: Path, sources: Sequence[Source]) -> None:
-    """Bring the index up to date while it is already being served."""
-    try:
-        with Index.open(index_path) as index:
-            report = run_backfill(index, sources, progress=Silent())
-        click.echo(report.to_text(), err=True)
-    except (SyncError, sqlite3.Error) as error:
-        click.echo(f"The sync failed: {error}", err=True)
-    finally:
-        for source in sources:
-            source.close()
