@@ -76,7 +76,7 @@ def render(
         return f"{address}{f'?{urlencode(query)}' if query else ''}{at}"
 
     cell = _Cell(row, plain, label, column, table, link)
-    for kind in (_time, _cost, _session, _message, _path, _project, _text):
+    for kind in (_time, _cost, _title, _session, _message, _path, _project, _text):
         if (shown := kind(cell)) is not None:
             return shown
     return None
@@ -98,6 +98,18 @@ def _cost(cell: _Cell) -> Markup | None:
     if not cell.column.endswith("cost") or not isinstance(cell.value, int | float):
         return None
     return Markup('<span title="{} US dollars">{}</span>').format(cell.value, money(cell.value))
+
+
+def _title(cell: _Cell) -> Markup | None:
+    """A title leads where its row's own link, Datasette's, does not: to the session."""
+    if cell.column not in ("title", "session_title") or not isinstance(cell.value, str):
+        return None
+    name = "id" if cell.table in ("sessions", "session_costs") else "session_id"
+    session_id = cell.other(name) if cell.table != "tool_calls" else None
+    if not isinstance(session_id, str):
+        return None
+    href = cell.link(f"session/{quote(session_id, safe='')}")
+    return Markup('<a href="{}"><bdi>{}</bdi></a>').format(href, one_line(cell.value, 120))
 
 
 def _session(cell: _Cell) -> Markup | None:
@@ -125,10 +137,15 @@ def _path(cell: _Cell) -> Markup | None:
 
 
 def _project(cell: _Cell) -> Markup | None:
-    own = cell.column == "id" and cell.table == "projects"
-    if not (own or cell.column == "project_id") or not isinstance(cell.value, str):
+    if cell.table == "projects" and cell.column in ("directory", "name"):
+        project_id = cell.other("id")
+    else:
+        project_id = cell.value if cell.column == "project_id" else None
+    if not isinstance(project_id, str):
         return None
-    href = cell.link(f"project/{quote(cell.value, safe='')}")
+    href = cell.link(f"project/{quote(project_id, safe='')}")
+    if cell.column != "project_id":
+        return Markup('<a href="{}"><bdi>{}</bdi></a>').format(href, visible(str(cell.value)))
     text = visible(cell.label) if cell.label else one_line(cell.value, 12)
     return Markup('<a href="{}" title="{}">{}</a>').format(href, cell.value, text)
 
