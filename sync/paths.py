@@ -67,7 +67,5 @@ def patch_paths(patch: str) -> list[str]:
 def _normal_windows(path: str) -> str:
     path = path.replace("\\", "/")
     if path.startswith("//"):
-        server, _, rest = path.lstrip("/").partition("/")
-        rest = rest.lstrip("/")
-        return f"//{server}{posixpath.normpath(f'/{rest}') if rest else ''}"
+        return posixpath.normpath("//" + path.lstrip("/"))
     return path[:2] + posixpath.normpath("/" + path[2:].lstrip("/"))
