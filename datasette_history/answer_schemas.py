@@ -74,6 +74,8 @@ SESSION_OPTIONAL: Final = {
     **_time("deleted", "When it was found deleted"),
     "stranded": _text("Why newer versions do not list it", "after-import", "perhaps-deleted"),
     "copyOf": _text("Session that it was forked from"),
+    "forks": _list(_text("Fork that matches only by what it copied, and so is not listed")),
+    "subagents": _list(_text("Matching subagent for which this root is listed")),
     "endUser": _text("Whom it was run for, where its title begins with a name in brackets"),
     "resume": _text("Command that continues it in its directory"),
 }
@@ -99,7 +101,7 @@ HIT: Final = _object(
         "excerpt": _text("Up to 300 characters around the match, … where it is cut"),
         **URL,
     },
-    MARKS,
+    {"sessionID": _text("Subagent whose message it is, where its root is listed"), **MARKS},
 )
 
 EDIT: Final = _object(

@@ -21,27 +21,30 @@ from datasette_history.sessions import load_sessions
 # edit has the time of the original and counts as newer than it.
 _EDITS = """
 SELECT e.document_id, d.message_id, d.session_id, d.seq, e.timestamp, e.path, e.tool,
-  d.copied, d.reverted
+  d.copied, d.reverted, o.num
 FROM document_paths e JOIN documents d ON d.id = e.document_id
+LEFT JOIN sessions o ON o.id = d.copied_from
 WHERE e.timestamp >= :start AND e.timestamp < :end
 ORDER BY e.timestamp DESC, d.copied DESC, d.seq DESC, e.document_id DESC, e.path
 """
 
 _EDITS_OF_SESSIONS = """
 SELECT e.document_id, d.message_id, d.session_id, d.seq, e.timestamp, e.path, e.tool,
-  d.copied, d.reverted
+  d.copied, d.reverted, o.num
 FROM json_each(:nums) wanted
 CROSS JOIN document_paths e
   ON e.document_id BETWEEN wanted.value << :bits AND ((wanted.value + 1) << :bits) - 1
 CROSS JOIN documents d ON d.id = e.document_id
+LEFT JOIN sessions o ON o.id = d.copied_from
 WHERE e.timestamp >= :start AND e.timestamp < :end
 ORDER BY e.timestamp DESC, d.copied DESC, d.seq DESC, e.document_id DESC, e.path
 """
 
 _EDITS_OF_PATHS = """
 SELECT e.document_id, d.message_id, d.session_id, d.seq, e.timestamp, e.path, e.tool,
-  d.copied, d.reverted
+  d.copied, d.reverted, o.num
 FROM document_paths e JOIN documents d ON d.id = e.document_id
+LEFT JOIN sessions o ON o.id = d.copied_from
 WHERE e.path IN (SELECT value FROM json_each(:paths))
   AND e.timestamp >= :start AND e.timestamp < :end
 ORDER BY e.timestamp DESC, d.copied DESC, d.seq DESC, e.document_id DESC, e.path
@@ -49,8 +52,9 @@ ORDER BY e.timestamp DESC, d.copied DESC, d.seq DESC, e.document_id DESC, e.path
 
 _EDITS_ENDING_IN = """
 SELECT e.document_id, d.message_id, d.session_id, d.seq, e.timestamp, e.path, e.tool,
-  d.copied, d.reverted
+  d.copied, d.reverted, o.num
 FROM document_paths e JOIN documents d ON d.id = e.document_id
+LEFT JOIN sessions o ON o.id = d.copied_from
 WHERE e.basename = :basename
   AND (e.path = :path OR substr(e.path, -length(:path) - 1) = '/' || :path)
   AND e.timestamp >= :start AND e.timestamp < :end
@@ -91,6 +95,7 @@ class _Row:
     tool: str | None
     copied: int
     reverted: int
+    origin: int | None
 
     @property
     def num(self) -> int:
@@ -144,11 +149,15 @@ def _edits(
 
 
 def _matching(matcher: Matcher, edits: Iterator[_Row]) -> Iterator[_Row]:
-    """Yield the edits of sessions that match, asking for many sessions at once."""
+    """Yield the edits of sessions that match, asking for many sessions at once.
+
+    A fork's copy of an edit that is yielded itself is left out.
+    """
     size = FIRST_BLOCK
     while block := list(islice(edits, size)):
-        matching = matcher.matching(row.num for row in block if matcher.in_scope(row.num))
-        yield from (row for row in block if row.num in matching)
+        nums = {num for row in block for num in (row.num, row.origin) if num is not None}
+        matching = matcher.matching(num for num in nums if matcher.in_scope(num))
+        yield from (row for row in block if row.num in matching and row.origin not in matching)
         size = min(size * 2, LARGEST_BLOCK)
 
 

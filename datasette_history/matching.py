@@ -40,7 +40,8 @@ WHERE (:role IS NULL OR d.role IN (:role, 'title'))
 _IN_ORDER = """
 SELECT d.id, d.message_id, d.role, d.timestamp, d.copied, d.reverted
 FROM json_each(:ids) wanted CROSS JOIN documents d ON d.id = wanted.value
-ORDER BY d.role = 'title', d.seq, d.id
+ORDER BY d.role = 'title',
+  EXISTS (SELECT 1 FROM parts p WHERE p.document_id = d.id AND p.kind = 'summary'), d.seq, d.id
 """
 
 _DATED = """
@@ -210,7 +211,10 @@ class Matcher:
         return {num for num in asked if self._verdicts[num]}
 
     def first_match(self, num: int, word: str) -> FirstMatch:
-        """Return the first message of a matching session that holds a word, else its title."""
+        """Return the first message of a matching session that holds a word.
+
+        A compaction's summary comes after what it may sum up, and the title comes last.
+        """
         ids = json.dumps(self._documents[num, word])
         rows = self._conn.execute(_IN_ORDER, {"ids": ids}).fetchall()
         row = next(row for row in rows if self._is_own(row[0], word))
@@ -223,6 +227,10 @@ class Matcher:
             reverted=bool(reverted),
             text=self._text(document_id),
         )
+
+    def documents(self, num: int, word: str) -> list[int]:
+        """Return the ids of all documents by which a matching session holds a word."""
+        return [i for i in self._documents[num, word] if self._is_own(i, word)]
 
     def _candidates(self) -> set[int] | None:
         sets = [set(p.sessions) for p in self._words if p.sessions is not None]

@@ -56,6 +56,13 @@ _TIMEZONE: Final = Parameter(
     kind="string",
     description="IANA name of the time zone that the date's days belong to, such as Europe/Berlin.",
 )
+_FOLD: Final = Parameter(
+    name="foldSubagents",
+    kind="boolean",
+    description="List the root session, once, for all of its subagents that match; false if "
+    "missing.",
+    default=False,
+)
 
 
 def _date(effect: str) -> Parameter:
@@ -71,6 +78,7 @@ SEARCH_MESSAGES: Final = (
     _limit(50, 50),
     *_SCOPE,
     _TIMEZONE,
+    _FOLD,
 )
 
 SEARCH_SESSIONS: Final = (
@@ -80,6 +88,7 @@ SEARCH_SESSIONS: Final = (
     _limit(20, 50),
     *_SCOPE,
     _TIMEZONE,
+    _FOLD,
     Parameter(
         name="show",
         kind="string",

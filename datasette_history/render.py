@@ -86,6 +86,8 @@ def session_json(session: SessionInfo, url_for: UrlFor) -> Json:
             rootSessionID=session.root_id,
             stranded=session.stranded,
             copyOf=session.copy_of,
+            forks=list(session.forks) or None,
+            subagents=list(session.subagents) or None,
             endUser=session.end_user,
             resume=resume_command(session),
         ),
@@ -169,8 +171,12 @@ def _hit(hit: Hit, session: SessionInfo, url_for: UrlFor) -> Json:
         "role": hit.role,
         **_time("timestamp", hit.timestamp_ms),
         "excerpt": hit.excerpt,
-        "url": url_for(session.id, hit.message_id),
-        **_where(copied=hit.copied or None, reverted=hit.reverted or None),
+        "url": url_for(hit.session_id or session.id, hit.message_id),
+        **_where(
+            sessionID=hit.session_id,
+            copied=hit.copied or None,
+            reverted=hit.reverted or None,
+        ),
     }
 
 

@@ -18,6 +18,8 @@ class SessionInfo:
     archived_ms, deleted_ms: when; None where it is not. deleted means gone from its source.
     stranded: ``after-import`` or ``perhaps-deleted`` where newer versions do not list it.
     copy_of: the session that it was forked from.
+    forks: ids of forks that match only by what they copied from it, and so are not listed.
+    subagents: ids of the matching subagents for which it is listed, where that was asked for.
     """
 
     num: int
@@ -32,6 +34,8 @@ class SessionInfo:
     stranded: str | None = None
     copy_of: str | None = None
     end_user: str | None = None
+    forks: tuple[str, ...] = ()
+    subagents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,7 @@ class Hit:
 
     message_id: None where only the title holds it; role is then ``title``.
     excerpt: up to 300 code points around the match.
+    session_id: the subagent whose message it is, where its root is listed; else None.
     """
 
     word: str
@@ -49,6 +54,7 @@ class Hit:
     excerpt: str
     copied: bool = False
     reverted: bool = False
+    session_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from datasette_history.excerpts import excerpt
+from datasette_history.grouping import Behind, Groups
 from datasette_history.matching import Criteria, Matcher
 from datasette_history.postings import RARE
 from datasette_history.results import (
@@ -18,6 +20,7 @@ from datasette_history.results import (
     ProjectList,
     ProjectMatches,
     SessionHits,
+    SessionInfo,
     SessionList,
 )
 from datasette_history.schema import TITLE_MESSAGE_ID
@@ -33,28 +36,51 @@ WHERE num IN (SELECT value FROM json_each(:nums))
 
 
 def search_messages(
-    conn: sqlite3.Connection, criteria: Criteria, limit: int, *, rare: int = RARE
+    conn: sqlite3.Connection,
+    criteria: Criteria,
+    limit: int,
+    *,
+    fold_subagents: bool = False,
+    rare: int = RARE,
 ) -> MessageMatches:
     """Return up to limit matching sessions, newest first, each with a hit for every word.
 
-    A word's hit is the first message that holds it, and the title only where none does.
+    A word's hit is the first message that holds it, and the title only where none does. Forks
+    that match only by what they copied stand behind their origin; so do subagents behind their
+    root with fold_subagents, which then lends them its place and they it their hits.
     """
     matcher = Matcher(conn, criteria, rare=rare)
-    nums = list(islice(matcher.newest_first(), limit + 1))
-    infos = load_sessions(conn, nums[:limit])
-    return MessageMatches(
-        tuple(SessionHits(infos[num], _hits(matcher, num, criteria.words)) for num in nums[:limit]),
-        has_more=len(nums) > limit,
-    )
+    groups = Groups(conn, matcher, criteria, fold_subagents=fold_subagents)
+    nums = list(islice(groups.heads(), limit + 1))
+    behind = {num: groups.behind(num) for num in nums[:limit]}
+    infos = load_sessions(conn, {*behind, *(one.shown for one in behind.values())})
+    found = []
+    for num, one in behind.items():
+        hits = _hits(matcher, one.shown, criteria.words)
+        if one.shown != num:
+            hits = tuple(replace(hit, session_id=infos[one.shown].id) for hit in hits)
+        found.append(SessionHits(_listed(infos, num, one), hits))
+    return MessageMatches(tuple(found), has_more=len(nums) > limit)
 
 
 def search_sessions(
-    conn: sqlite3.Connection, criteria: Criteria, limit: int, *, rare: int = RARE
+    conn: sqlite3.Connection,
+    criteria: Criteria,
+    limit: int,
+    *,
+    fold_subagents: bool = False,
+    rare: int = RARE,
 ) -> SessionList:
-    """Return up to limit matching sessions, newest first; without words, all match."""
-    nums = list(islice(Matcher(conn, criteria, rare=rare).newest_first(), limit + 1))
+    """Return up to limit matching sessions, newest first; without words, all match.
+
+    Forks and subagents stand behind others as in search_messages.
+    """
+    matcher = Matcher(conn, criteria, rare=rare)
+    groups = Groups(conn, matcher, criteria, fold_subagents=fold_subagents)
+    nums = list(islice(groups.heads(), limit + 1))
     infos = load_sessions(conn, nums[:limit])
-    return SessionList(tuple(infos[num] for num in nums[:limit]), has_more=len(nums) > limit)
+    listed = (_listed(infos, num, groups.behind(num)) for num in nums[:limit])
+    return SessionList(tuple(listed), has_more=len(nums) > limit)
 
 
 def search_projects(
@@ -72,6 +98,10 @@ def search_projects(
         tuple(_project(one, places[one], sessions[one]) for one in ranked[:limit]),
         has_more=len(ranked) > limit,
     )
+
+
+def _listed(infos: Mapping[int, SessionInfo], num: int, behind: Behind) -> SessionInfo:
+    return replace(infos[num], forks=behind.forks, subagents=behind.subagents)
 
 
 def _project(project_id: str | None, places: Counter[str], sessions: int) -> ProjectMatches:

@@ -97,6 +97,8 @@ def _match(one: SessionHits, tz: tzinfo | None) -> Sequence[str]:
     lines = [_session(one.session, tz)]
     for hit in one.hits:
         place = f"{hit.message_id} {hit.role}" if hit.message_id else "title"
+        if hit.session_id:
+            place += f" of subagent {hit.session_id}"
         flags = _flags(copied=hit.copied, reverted=hit.reverted)
         when = time(hit.timestamp_ms, tz)
         lines.append(f"  {_line(hit.word)!r} in {place}, {when}{flags}: {_line(hit.excerpt)}")
@@ -182,9 +184,12 @@ def _session(session: SessionInfo, tz: tzinfo | None) -> str:
     root = f" subagent of {session.root_id}" if session.root_id else ""
     copy = f" copy of {session.copy_of}" if session.copy_of else ""
     place = f" {_line(session.directory)}" if session.directory else ""
+    forks = f" found alike in {_count(len(session.forks), 'fork')}" if session.forks else ""
+    count = len(session.subagents)
+    agents = f" found in {_count(count, 'subagent')}" if count else ""
     return (
         f"{session.id} {time(session.updated_ms, tz)} {_line(session.title)!r}{place}"
-        f"{root}{copy}{flags}"
+        f"{root}{copy}{forks}{agents}{flags}"
     )
 
 

@@ -162,16 +162,26 @@ def _search_messages(
             "search-messages needs a word or phrase to look for; "
             "search-sessions lists sessions without one"
         )
-    limit = values.get("limit", 50)
-    return search_messages(conn, criteria, limit, rare=context.rare), criteria.scope
+    found = search_messages(
+        conn,
+        criteria,
+        values.get("limit", 50),
+        fold_subagents=values.get("foldSubagents", False),
+        rare=context.rare,
+    )
+    return found, criteria.scope
 
 
 def _search_sessions(
     conn: sqlite3.Connection, values: Inputs, context: Context
 ) -> tuple[Result, Scope | None]:
     criteria = _criteria(conn, values, context)
-    search = search_projects if values.get("show") == "projects" else search_sessions
-    return search(conn, criteria, values.get("limit", 20), rare=context.rare), criteria.scope
+    limit = values.get("limit", 20)
+    if values.get("show") == "projects":
+        return search_projects(conn, criteria, limit, rare=context.rare), criteria.scope
+    fold = values.get("foldSubagents", False)
+    found = search_sessions(conn, criteria, limit, fold_subagents=fold, rare=context.rare)
+    return found, criteria.scope
 
 
 def _search_edits(

@@ -104,9 +104,13 @@ class Reference:
                 and self._holds(d, word)
             ]
             messages = [d for d in holding if d["role"] != "title"]
-            first = messages[0] if messages else holding[0]
+            first = next(iter([*filter(self._is_said, messages), *messages, *holding]))
             hits.append((word, first["message_id"] or None, first["role"]))
         return hits
+
+    def _is_said(self, document: dict[str, Any]) -> bool:
+        kinds = [p["kind"] for p in self.parts if p["document_id"] == document["id"]]
+        return "summary" not in kinds
 
     def _admits(self, document: dict[str, Any], dates: tuple[int, int] | None) -> bool:
         if self.question.role and document["role"] not in (self.question.role, "title"):

@@ -42,7 +42,7 @@ def messages(draw: Callable[..., Any], number: int) -> Message:
     parts: list[Any] = draw(st.lists(texts, max_size=2))
     if draw(st.booleans()):
         parts.append(
-            Part(kind=draw(st.sampled_from(["synthetic", "text"])), text=draw(texts), own=False)
+            Part(kind=draw(st.sampled_from(["synthetic", "text", "summary"])), text=draw(texts), own=False)
         )
     if draw(st.booleans()):
         parts.append(tool("edit", output=draw(texts), newString=draw(texts)))
@@ -63,6 +63,8 @@ def sessions(draw: Callable[..., Any], number: int) -> SessionCopy:
             f"ses_{number}",
             draw(texts),
             at=draw(times),
+            # Older than its messages: those of a fork are grouped, which is tested elsewhere.
+            created_ms=T0,
             project_id=draw(st.sampled_from(PROJECTS)),
             directory=draw(st.sampled_from(DIRECTORIES)),
         ),

@@ -94,8 +94,8 @@ def test_what_a_tool_was_given_is_found_as_typed(history: Make) -> None:
 def test_sessions_come_with_the_latest_activity_first(history: Make) -> None:
     found = history(
         copy(session("old", at=T0), user("m1", "alpha")),
-        copy(session("new", at=T0 + 2), user("m1", "alpha")),
-        copy(session("middle", at=T0 + 1), user("m1", "alpha")),
+        copy(session("new", at=T0 + 2), user("m1", "alpha", at=T0 + 2)),
+        copy(session("middle", at=T0 + 1), user("m1", "alpha", at=T0 + 1)),
     )
     assert found.found("alpha") == ["new", "middle", "old"]
     assert found.sessions() == ["new", "middle", "old"]
