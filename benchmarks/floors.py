@@ -52,7 +52,7 @@ def insertion(index: Path, target: Path, *, trigger: bool = False) -> Insertion:
         conn.execute("PRAGMA synchronous = NORMAL")
         conn.executescript(TABLES + (TRIGGER if trigger else ""))
         taken, read = 0.0, 0
-        for batch in _batches(index):
+        for batch in batches(index, BATCH_BYTES):
             read += sum(len(text.encode()) for _, text in batch)
             start = time.perf_counter()
             conn.execute("BEGIN")
@@ -95,14 +95,15 @@ def like(conn: sqlite3.Connection, layout: str, words: Sequence[str]) -> int:
     return len(conn.execute(sql, [f"%{word}%" for word in words]).fetchall())
 
 
-def _batches(index: Path) -> Iterator[list[tuple[int, str]]]:
+def batches(index: Path, size: int) -> Iterator[list[tuple[int, str]]]:
+    """Yield an index's documents, about that many characters at a time, by ascending id."""
     with closing(sqlite3.connect(f"{index.as_uri()}?mode=ro", uri=True)) as conn:
         batch: list[tuple[int, str]] = []
         held = 0
         for row in conn.execute("SELECT id, text FROM documents ORDER BY id"):
             batch.append(row)
             held += len(row[1])
-            if held >= BATCH_BYTES:
+            if held >= size:
                 yield batch
                 batch, held = [], 0
         yield batch

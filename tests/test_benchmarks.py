@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import corpus, growth, results
+from benchmarks import corpus, floors, fts_parts, growth, results
 from benchmarks.corpus import Manifest
 from benchmarks.history import DECOYS, MAX_OUTPUT, NEEDLES, SIZES, Call, History
 from sync.hookspecs import SyncConfig
@@ -212,3 +212,37 @@ def test_saving_results_replaces_the_section_of_the_same_title(tmp_path: Path) -
         results.INTRODUCTION.strip()
         + "\n\n## Size S, v1: 50 MB\n\nsmall\n\n## Size M, v1: 500 MB\n\nnew\n"
     )
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**31, 2**56 - 1])
+def test_numbers_of_fts5_survive_their_variable_length(number: int) -> None:
+    assert list(fts_parts.varints(b"??" + fts_parts.varint(number) * 2, 2)) == [number, number]
+
+
+def test_copied_segments_answer_as_inserted_rows_do(tmp_path: Path) -> None:
+    history = History(SIZES["XS"])
+    texts = [
+        (1_000 * plan.number + place, "\n".join(turn.texts()))
+        for plan in list(history.plans())[:40]
+        for place, turn in enumerate(history.turns(plan))
+    ]
+    with closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as conn:
+        conn.executescript(floors.TABLES)
+    with closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as conn:
+        for first in range(0, len(texts), 70):
+            batch = texts[first : first + 70]
+            conn.execute("BEGIN")
+            conn.executemany("INSERT INTO documents VALUES (?, ?)", batch)
+            fts_parts.copy(conn, fts_parts.build(batch))
+            conn.execute("COMMIT")
+    with closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as conn:
+        conn.execute("INSERT INTO documents_fts(documents_fts, rank) VALUES ('integrity-check', 1)")
+        conn.execute("INSERT INTO documents_fts(documents_fts) VALUES ('optimize')")
+        conn.execute("INSERT INTO documents_fts(documents_fts, rank) VALUES ('integrity-check', 1)")
+        for word in ("error", "Function", "marmaladeflux", "returntheerror"):
+            expected = [i for i, text in texts if word.casefold() in text.casefold()]
+            rows = conn.execute(
+                "SELECT rowid FROM documents_fts WHERE documents_fts MATCH ? ORDER BY rowid",
+                (f'"{word}"',),
+            )
+            assert [i for (i,) in rows] == expected
