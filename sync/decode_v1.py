@@ -16,7 +16,7 @@ from sync.message_parts import (
     tokens,
 )
 from sync.model import Message, Part
-from sync.values import filled, mapping, sequence, string, time_ms
+from sync.values import filled, mapping, sequence, shrink, string, time_ms
 
 
 def message_v1(
@@ -98,7 +98,7 @@ def _add_subtask(collected: MessageParts, part: Mapping[str, object]) -> None:
         collected.add_part(
             Part(
                 kind="subtask",
-                text=prompt,
+                text=shrink(prompt),
                 name=string(part.get("agent")),
                 title=string(part.get("description")),
             )

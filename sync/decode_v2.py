@@ -17,7 +17,7 @@ from sync.message_parts import (
     tokens,
 )
 from sync.model import Message, Part
-from sync.values import filled, mapping, sequence, string, time_ms
+from sync.values import filled, mapping, sequence, shrink, string, time_ms
 
 _STATUS = {"streaming": "pending"}
 
@@ -98,7 +98,7 @@ def _add_shell(collected: MessageParts, data: Mapping[str, object]) -> None:
         collected.add_part(
             Part(
                 kind="command",
-                text=command,
+                text=shrink(command),
                 status=string(data.get("status")),
                 started_ms=time_ms(time.get("created")),
                 ended_ms=time_ms(time.get("completed")),
