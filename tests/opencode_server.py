@@ -31,6 +31,8 @@ WAIT_S = 20
 
 Json = dict[str, Any]
 
+_CHECKING = threading.Lock()
+
 
 def session_item(
     session_id: str, title: str | None = "A session", *, at: int = T0, **more: Any
@@ -423,7 +425,9 @@ def _read_cursor(text: str) -> tuple[str, str]:
 
 def _checked(model: Any, data: Any, what: str) -> None:
     """Raise where an answer of this server is none that OpenCode could give."""
-    found = pydantic.TypeAdapter(model).validate_python(data)
+    # The models are built when they are first used, which only one thread may do.
+    with _CHECKING:
+        found = pydantic.TypeAdapter(model).validate_python(data)
     for value in _models(found):
         name = type(value).__name__
         if name.startswith("Unknown") and name != "UnknownErrorBody":

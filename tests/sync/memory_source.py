@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from sync.errors import SourceUnavailable
 from sync.model import (
+    RANK_API,
     BadRecord,
+    Event,
     Message,
     Project,
     Session,
@@ -77,3 +79,22 @@ class MemorySource:
             raise self.fails[session_id]
 
     def close(self) -> None: ...
+
+
+class LiveMemorySource(MemorySource):
+    """A service: it tells of changes, and its listing has not the last word."""
+
+    def __init__(self, location: str = "http://127.0.0.1:4096") -> None:
+        super().__init__(location, kind="api", rank=RANK_API)
+        self.authoritative = False
+        self.remote = True
+
+    def find(self, session_id: str) -> SessionRef | None:
+        if self.unavailable:
+            raise SourceUnavailable(self.unavailable)
+        if session_id not in self.held:
+            return None
+        return ref(self.held[session_id][0], rank=self.rank)
+
+    def events(self) -> Iterator[Event]:
+        return iter(())
