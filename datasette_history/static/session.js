@@ -5,6 +5,7 @@ const conversation = document.querySelector(".conversation");
 const list = document.getElementById("h-messages");
 const notice = document.querySelector(".notice");
 const written = list.querySelector(".window").dataset.written;
+list.querySelector(".window").dataset.first = "";
 const outline = [...document.querySelectorAll(".outline a")];
 let jumping = null;
 
@@ -115,6 +116,19 @@ function messageOf(hash) {
   }
 }
 
+// Messages around it get their real heights only once they are near the screen, so the
+// place is looked at again in the next frames, unless something else is the goal by then.
+let goal = null;
+
+function goTo(element, block = "start", frames = 5) {
+  goal = element;
+  element.scrollIntoView({ block });
+  if (!frames) return;
+  requestAnimationFrame(() => {
+    if (goal === element) goTo(element, block, frames - 1);
+  });
+}
+
 async function jump(id, { focus = true } = {}) {
   let message = document.getElementById(id);
   if (!message?.classList.contains("message")) {
@@ -140,7 +154,7 @@ async function jump(id, { focus = true } = {}) {
   }
   for (const other of list.querySelectorAll(".here")) other.classList.remove("here");
   message.classList.add("here");
-  message.scrollIntoView({ block: "start" });
+  goTo(message);
   if (focus) message.focus({ preventScroll: true });
   return true;
 }
@@ -155,6 +169,8 @@ document.addEventListener("click", async (event) => {
   event.preventDefault();
   if (await jump(id)) {
     history.pushState(null, "", `${own.pathname}${own.search}${url.hash}`);
+    // Going back to it jumps to the message; where it stood on the screen means nothing.
+    history.scrollRestoration = "manual";
     if (link.closest("#h-found")) reveal(document.getElementById(id));
   } else {
     location.assign(link.href);
@@ -163,6 +179,7 @@ document.addEventListener("click", async (event) => {
 
 addEventListener("popstate", () => {
   if (location.hash) jump(messageOf(location.hash), { focus: false });
+  else if (!list.querySelector(".window[data-first]")) location.reload();
 });
 
 // --- The prompt that is being read -----------------------------------------------------------
@@ -284,7 +301,7 @@ function reveal(message) {
   for (let at = first.startContainer.parentElement; at !== message; at = at.parentElement) {
     if (at.tagName === "DETAILS") at.open = true;
   }
-  first.startContainer.parentElement.scrollIntoView({ block: "center" });
+  goTo(first.startContainer.parentElement, "center");
 }
 
 // --- Texts that are shown in part, and copying ------------------------------------------------
