@@ -25,6 +25,14 @@ SECURITY_HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
+    # Datasette's pages and dashboards have scripts of their own within the page, and Vega
+    # compiles its charts; but nothing that a session holds may load from or send to elsewhere.
+    (
+        b"content-security-policy",
+        b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
+        b"style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; object-src 'none'; "
+        b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
 )
 
 
@@ -39,8 +47,11 @@ class Guard:
         self.hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
+            return
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            # Nothing here speaks WebSocket; a server takes this for a refusal.
             return
         problem = self.problem(scope)
         if problem is not None:
@@ -57,6 +68,24 @@ class Guard:
 
         await self.app(scope, receive, send_with_headers)
 
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Say that the shutdown is complete only once it is.
+
+        Datasette says so at once, while the MCP server around it is still ending its sessions;
+        the server would then cancel that, and print it as an error.
+        """
+        complete: list[Message] = []
+
+        async def send_in_time(message: Message) -> None:
+            if message["type"] == "lifespan.shutdown.complete":
+                complete.append(message)
+            else:
+                await send(message)
+
+        await self.app(scope, receive, send_in_time)
+        for message in complete:
+            await send(message)
+
     def problem(self, scope: Scope) -> str | None:
         """Return why a request is refused, None where it is not."""
         hosts = _headers(scope, b"host")
@@ -69,6 +98,9 @@ class Guard:
             # Another port of this machine is another site too, although it shares our cookies.
             if urlsplit(origin).netloc.lower() != hosts[0].lower():
                 return "Requests from pages of other sites are refused."
+        if not all(value.isascii() for value in _headers(scope, b"authorization")):
+            # Comparing such a token with a known one is an error, and would be logged as one.
+            return "A token is made of ASCII characters."
         return None
 
 

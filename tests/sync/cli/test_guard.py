@@ -102,3 +102,25 @@ async def test_a_request_without_or_with_two_hosts_is_refused() -> None:
         scope = {"type": "http", "headers": [(b"host", host) for host in hosts]}
         await Guard(behind, LOOPBACK_HOSTS)(scope, receive, send)
         assert sent[0]["status"] == 403
+
+
+@pytest.mark.asyncio
+async def test_a_shutdown_is_complete_only_when_the_application_has_ended() -> None:
+    events: list[str] = []
+
+    async def hasty(_scope: Scope, receive: Receive, send: Send) -> None:
+        for step in ("startup", "shutdown"):
+            assert (await receive())["type"] == f"lifespan.{step}"
+            await send({"type": f"lifespan.{step}.complete"})
+        events.append("sessions ended")
+
+    told = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def receive() -> Message:
+        return {"type": next(told)}
+
+    async def send(message: Message) -> None:
+        events.append(message["type"])
+
+    await Guard(hasty, LOOPBACK_HOSTS)({"type": "lifespan"}, receive, send)
+    assert events == ["lifespan.startup.complete", "sessions ended", "lifespan.shutdown.complete"]
