@@ -71,6 +71,8 @@ CREATE TABLE session_copies (
   rank INTEGER NOT NULL,            -- at equal activity: api 3, v2 tables 2, v1 tables 1, JSON 0
   activity INTEGER NOT NULL,
   fingerprint TEXT NOT NULL,        -- of title, project, directory and activity
+  holds TEXT NOT NULL DEFAULT '',   -- which generations of it: v1, v2, v1 v2, json, api
+  stranded TEXT,                    -- as sessions.stranded, as far as this source can tell
   PRIMARY KEY (session_id, source_id)
 ) WITHOUT ROWID;
 CREATE INDEX session_copies_source ON session_copies(source_id);
@@ -97,6 +99,7 @@ CREATE TABLE documents (
   copied INTEGER NOT NULL DEFAULT 0,   -- 1 where a fork copied it
   copied_from TEXT,                 -- the session in which it counts instead
   reverted INTEGER NOT NULL DEFAULT 0, -- 1 where a revert undid it
+  only_in TEXT,                     -- json, v1 or v2 where only that older copy still has it
   own_length INTEGER NOT NULL,      -- code points at the start of text that are the role's own, not synthetic
   stamp TEXT NOT NULL,              -- changes whenever the source's copy of the message does
   text TEXT NOT NULL
@@ -119,6 +122,7 @@ CREATE TABLE parts (
   ended INTEGER,
   start INTEGER NOT NULL,           -- in code points, from 0
   length INTEGER NOT NULL,
+  only_in TEXT,                     -- as in documents, of this piece alone
   PRIMARY KEY (document_id, seq)
 ) WITHOUT ROWID;
 

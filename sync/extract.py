@@ -59,6 +59,7 @@ class Document:
     cost: float | None = None
     tokens: Tokens | None = None
     finish: str | None = None
+    only_in: str | None = None
 
 
 def message_document(message: Message, directory: str | None) -> Document:
@@ -79,6 +80,7 @@ def message_document(message: Message, directory: str | None) -> Document:
         cost=message.cost,
         tokens=message.tokens,
         finish=message.finish,
+        only_in=message.only_in,
     )
 
 

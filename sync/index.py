@@ -39,6 +39,21 @@ def fingerprint(ref: SessionRef) -> str:
     return json.dumps([ref.title, ref.project_id, ref.directory, ref.activity_ms, ref.version])
 
 
+_SETTLE_STRANDED = """
+WITH told AS (
+  SELECT s.id, CASE WHEN count(c.stranded) = count(*) THEN (
+      SELECT b.stranded FROM session_copies b WHERE b.session_id = s.id
+      ORDER BY b.activity DESC, b.rank DESC, b.source_id LIMIT 1
+    ) END AS stranded
+  FROM sessions s JOIN session_copies c ON c.session_id = s.id
+  WHERE :id IS NULL OR s.id = :id
+  GROUP BY s.id
+)
+UPDATE sessions SET stranded = told.stranded FROM told
+WHERE told.id = sessions.id AND told.stranded IS NOT sessions.stranded
+"""
+
+
 class Index:
     """An open index. Use as a context manager; one per thread.
 
@@ -146,13 +161,28 @@ class Index:
         """Note what a source lists."""
         self.conn.executemany(
             """
-            INSERT INTO session_copies (session_id, source_id, rank, activity, fingerprint)
-            VALUES (?, ?, ?, ?, ?)
+            INSERT INTO session_copies
+              (session_id, source_id, rank, activity, fingerprint, holds, stranded)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT DO UPDATE SET rank = excluded.rank, activity = excluded.activity,
-              fingerprint = excluded.fingerprint
+              fingerprint = excluded.fingerprint, holds = excluded.holds,
+              stranded = excluded.stranded
             """,
-            ((ref.id, source_id, ref.rank, ref.activity_ms, fingerprint(ref)) for ref in refs),
-        )
+            (
+                (
+                    ref.id, source_id, ref.rank, ref.activity_ms, fingerprint(ref), ref.holds,
+                    ref.stranded,
+                )
+                for ref in refs
+            ),
+        )  # fmt: skip
+
+    def settle_stranded(self, session_id: str | None = None) -> None:
+        """Say of one session, or of all, whether only stores that were left behind hold it.
+
+        The best copy's reason counts. A session that no source lists any more stays as it was.
+        """
+        self.conn.execute(_SETTLE_STRANDED, {"id": session_id})
 
     def drop_copy(self, source_id: int, session_id: str) -> bool:
         """Forget that a source holds a session; True where no source holds it any more."""
@@ -313,6 +343,7 @@ class Index:
         writer.write_messages(copy.messages)
         writer.write_todos()
         self._settle_forks(session.id, before, writer.written)
+        self.settle_stranded(session.id)
         self.replace_problems(
             source_id,
             "read",

@@ -85,6 +85,7 @@ def list_source(
             drop_session(index, source_id, session_id, listed, at_ms=began, keep=keep)
         index.replace_problems(source_id, "list", listed.problems, now_ms=began)
         index.source_listed(source_id, listed_at_ms=began, signature=signature)
+        index.settle_stranded()
     return listed
 
 

@@ -30,6 +30,13 @@ PartKind = Literal[
     "retry",
 ]
 
+OnlyIn = Literal["json", "v1", "v2"]
+"""The generation of a copy that is not the one indexed, but has more in some place."""
+
+Stranded = Literal["after-import", "perhaps-deleted"]
+"""Why only an older store has a session: it was made there after the one import into the newer
+store, or the newer store had it, or could have had it, and no longer does."""
+
 RANK_JSON, RANK_V1, RANK_V2, RANK_API = range(4)
 """Which copy of a session wins at equal activity: the higher."""
 
@@ -49,6 +56,7 @@ class Tokens:
 class Part:
     """One searchable piece of a message.
 
+    only_in: the older generation that alone still has it; None for all that the copy itself has.
     own: the message's role said it; False for text that OpenCode or a plugin added
         (synthetic or ignored text), which can be found but is nobody's words.
     call: number of the tool call within the message, from 0; None outside of one.
@@ -64,6 +72,7 @@ class Part:
     started_ms: int | None = None
     ended_ms: int | None = None
     own: bool = True
+    only_in: OnlyIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,7 @@ class Message:
     """One message of a session.
 
     role: user, assistant, or the native type of V2 (shell, compaction, synthetic ...).
+    only_in: as Part.only_in, of the whole message.
     stamp: any text that differs whenever the source's copy of the message differs.
         It begins with a letter of the layout, so that stamps of two layouts never meet.
     """
@@ -98,6 +108,7 @@ class Message:
     finish: str | None = None
     parts: tuple[Part, ...] = ()
     edits: tuple[FileEdit, ...] = ()
+    only_in: OnlyIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +199,8 @@ class SessionRef:
     activity_ms: as Session.updated_ms. rank: one of the RANK_ constants.
     version: any text that differs whenever the source's copy does, where activity alone
         would not tell (a bulk rewrite, a file changed in place).
+    holds: which generations of it the source holds, for people: v1, v2, v1 v2, json, api.
+    stranded: set where the source's newer store, or the one beside it, lacks the session.
     """
 
     id: str
@@ -197,6 +210,8 @@ class SessionRef:
     activity_ms: int
     rank: int
     version: str = ""
+    holds: str = ""
+    stranded: Stranded | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -229,6 +229,7 @@ class SessionWriter:
             **token_columns(document.tokens),
             "finish": cleaned(document.finish),
             "reverted": reverted,
+            "only_in": document.only_in,
             "own_length": document.own_length,
             "stamp": document.stamp,
             "text": document.text,
@@ -237,12 +238,12 @@ class SessionWriter:
     def _insert_pieces(self, document_id: int, document: Document) -> None:
         self.conn.executemany(
             "INSERT INTO parts (document_id, seq, kind, call, name, title, status, started, ended, "
-            "start, length) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "start, length, only_in) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     document_id, number, span.part.kind, span.part.call, cleaned(span.part.name),
                     cleaned(span.part.title), cleaned(span.part.status), span.part.started_ms,
-                    span.part.ended_ms, span.start, span.length,
+                    span.part.ended_ms, span.start, span.length, span.part.only_in,
                 )
                 for number, span in enumerate(document.spans)
             ),

@@ -50,6 +50,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "nothing found": ("search-messages", {"query": "elephants"}),
     "unicode": ("search-messages", {"query": "GRÜßE, 好的!"}),
     "tool output": ("search-messages", {"query": '"setTimeout(5000)"'}),
+    "folded": ("search-messages", {"query": "login", "foldSubagents": True}),
     "capped": ("search-messages", {"query": "dependencies", "limit": 1000}),
     "recent sessions": ("search-sessions", {}),
     "sessions of a path": ("search-sessions", {"query": "path:src/session.ts", "limit": 1}),

@@ -90,6 +90,7 @@ def session_ref(item: object, where: str) -> SessionRef | BadRecord:
         directory=session.directory,
         activity_ms=session.updated_ms,
         rank=RANK_API,
+        holds="api",
     )
 
 

@@ -29,6 +29,7 @@ from sync.model import (
     Todo,
     Unchanged,
 )
+from sync.sources.generations import json_imported_ms, stranded
 from sync.sources.json_tree import (
     File,
     Tree,
@@ -102,7 +103,7 @@ class JsonSource:
             for folder in _part_folders(tree):
                 mark = f"{folder.name}:{folder_mtime_ns(folder)}"
                 digest = zlib.crc32(mark.encode("utf-8", "replace"), digest)
-        return f"{count} {digest:x}"
+        return f"{count} {digest:x} {self._imported_ms()}"
 
     def projects(self) -> Iterator[Project | BadRecord]:
         for tree in self._trees():
@@ -113,12 +114,13 @@ class JsonSource:
                     yield _bad(file, error)
 
     def sessions(self) -> Iterator[SessionRef | BadRecord]:
+        imported_ms = self._imported_ms()
         for tree in self._trees():
             known: set[str] = set()
             for folder in tree.sessions:
                 for file in json_files(folder):
                     known.add(file.stem)
-                    yield self._ref(tree, file)
+                    yield self._ref(tree, file, imported_ms)
             yield from _orphans(tree, known)
 
     def read(self, session_id: str, known: Mapping[str, str]) -> SessionCopy | None:
@@ -142,7 +144,10 @@ class JsonSource:
             raise SourceUnavailable(f"{self.location}: {error.strerror}") from error
         return [replace(tree, pause=self._pause) for tree in trees]
 
-    def _ref(self, tree: Tree, file: File) -> SessionRef | BadRecord:
+    def _imported_ms(self) -> int | None:
+        return json_imported_ms(self.root.parent)
+
+    def _ref(self, tree: Tree, file: File, imported_ms: int | None) -> SessionRef | BadRecord:
         try:
             data = tree.read_object(file)
             notes = list(_notes(tree, file.stem))
@@ -163,6 +168,8 @@ class JsonSource:
             activity_ms=session.updated_ms,
             rank=RANK_JSON,
             version=f"{zlib.crc32(' '.join(marks).encode('utf-8', 'replace')):x}",
+            holds="json",
+            stranded=stranded(session.created_ms, imported_ms),
         )
 
     def _copy(self, tree: Tree, file: File, known: Mapping[str, str]) -> SessionCopy:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from sync.model import OnlyIn
+
 Kind = Literal["v1", "v2", "input"]
 
 _CLOCK = re.compile("[a-z]+_([0-9a-f]{12})")
@@ -20,7 +22,8 @@ class Header:
     """A message without its body.
 
     position: row number in V1, seq in V2. updated_ms: when it or a part of it last changed,
-    where that is not the moment of an import.
+    where that is not the moment of an import. only_in: set where the newer generation has the
+    session, but not this message. older: what V1 has of a message of V2.
     """
 
     id: str
@@ -29,6 +32,8 @@ class Header:
     created_ms: int
     updated_ms: int
     stamp: str
+    only_in: OnlyIn | None = None
+    older: Header | None = None
 
 
 def merge(v1: Iterable[Header], v2: Iterable[Header]) -> list[Header]:

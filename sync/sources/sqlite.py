@@ -27,6 +27,7 @@ from sync.model import (
     Unchanged,
 )
 from sync.sources import sqlite_sessions
+from sync.sources.generations import imported_into_v2_ms
 from sync.sources.layout import Layout, detect, tables_of
 from sync.sources.order import Header
 from sync.sources.readonly import ReadOnlyDatabase
@@ -64,6 +65,7 @@ class SqliteSource:
         self._conn: sqlite3.Connection | None = None
         self._identity = ""
         self._bulk: frozenset[int] | None = None
+        self._imported_ms: int | None = None
 
     def signature(self) -> str | None:
         return self._database.signature()
@@ -90,7 +92,8 @@ class SqliteSource:
             conn.execute("BEGIN")
             try:
                 self._bulk = bulk_times(conn, layout)
-                yield from sqlite_sessions.listing(conn, layout, self._bulk)
+                self._imported_ms = imported_into_v2_ms(conn, layout)
+                yield from sqlite_sessions.listing(conn, layout, self._bulk, self._imported_ms)
                 yield from _orphans(conn, layout)
             except sqlite3.OperationalError as error:
                 raise SourceUnavailable(f"{self.location}: {error}") from error
@@ -110,8 +113,17 @@ class SqliteSource:
                 return None
             if self._bulk is None:
                 self._bulk = bulk_times(conn, layout)
+                self._imported_ms = imported_into_v2_ms(conn, layout)
             session = row.session(0)
-            reader = Reader(conn, layout, session_id, session.directory, self._bulk)
+            was_imported = row.in_v2_table and row.older
+            reader = Reader(
+                conn,
+                layout,
+                session_id,
+                session.directory,
+                self._bulk,
+                imported_ms=self._imported_ms if was_imported else None,
+            )
             found = reader.found()
             todos = sqlite_sessions.todos(conn, layout, session_id)
         except sqlite3.Error as error:
@@ -157,7 +169,7 @@ class SqliteSource:
         """List a damaged file by its session rows; any change of the file may be one of theirs."""
         signature = self.signature() or ""
         try:
-            for found in sqlite_sessions.listing(conn, layout, frozenset(), sums=False):
+            for found in sqlite_sessions.listing(conn, layout, frozenset(), None, sums=False):
                 if isinstance(found, SessionRef):
                     found = replace(found, version=f"{found.version} {signature}")
                 yield found

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from sync.decode_v1 import message_v1
 from sync.decode_v2 import message_v2
 from sync.model import BadRecord, Message, Unchanged
+from sync.older_copies import is_lost_by_import, with_older_parts
 from sync.sources.layout import Layout
 from sync.sources.order import (
     Header,
@@ -53,6 +54,7 @@ class Reader:
 
     directory: the session's; the stamps depend on it, as relative paths do.
     bulk: moments of imports, which tell nothing of when a message changed.
+    imported_ms: when the session was taken from V1's tables into V2's; None where it was not.
     """
 
     conn: sqlite3.Connection
@@ -60,6 +62,7 @@ class Reader:
     session_id: str
     directory: str | None
     bulk: frozenset[int]
+    imported_ms: int | None = None
 
     def found(self) -> Found:
         """Return all messages in conversation order, without their bodies."""
@@ -69,6 +72,8 @@ class Reader:
         v2 += [header for header in self._inputs() if header.id not in known]
         activity = max((header.updated_ms for header in (*v1, *v2)), default=0)
         newer_only = bool(without(v2, v1))
+        if self.imported_ms is not None:
+            v1, v2 = self._outliving(v1, v2, self.imported_ms)
         if not is_doubtful(v1, v2):
             return Found(merge(v1, v2), activity, newer_only)
         parents, times = self._told_by_bodies()
@@ -100,10 +105,59 @@ class Reader:
         match header.kind:
             case "v1":
                 yield from self._read_v1(header)
+            case "v2" if header.older is not None:
+                yield from self._read_both(header, header.older)
             case "v2":
                 yield self._read_v2(header)
             case "input":
                 yield self._read_input(header)
+
+    # V1 beside V2, after the import
+
+    def _outliving(
+        self, v1: list[Header], v2: list[Header], imported_ms: int
+    ) -> tuple[list[Header], list[Header]]:
+        """Return V1's messages that V2 did not delete, and V2's with their older selves.
+
+        A message that the import must have taken over, and that V2 no longer has, was deleted
+        there: by a revert that was made final, most often. It stays away.
+        """
+        older = {header.id: header for header in v1}
+        both = [
+            replace(
+                header, older=older[header.id], stamp=f"{header.stamp}+{older[header.id].stamp}"
+            )
+            if header.id in older
+            else header
+            for header in v2
+        ]
+        left = [
+            replace(header, only_in="v1", stamp=f"{header.stamp}:only")
+            for header in without(v1, v2)
+            if header.created_ms > imported_ms or self._is_lost_by_import(header)
+        ]
+        return left, both
+
+    def _is_lost_by_import(self, header: Header) -> bool:
+        try:
+            read = [item for item in self._read_v1(header) if isinstance(item, Message)]
+        except (ValueError, sqlite3.DatabaseError):
+            return False  # nobody can tell, and what it holds cannot be shown
+        return all(is_lost_by_import(message) for message in read)
+
+    def _read_both(self, header: Header, older: Header) -> Iterator[Message | BadRecord]:
+        newer = self._read_v2(header)
+        try:
+            for item in self._read_v1(older):
+                if isinstance(item, Message):
+                    newer = with_older_parts(newer, item, "v1")
+                else:
+                    yield item
+        except ValueError as error:
+            yield BadRecord(
+                item=f"message {older.id}", reason=str(error), session_id=self.session_id
+            )
+        yield newer
 
     # V1: message and part
 
@@ -156,7 +210,7 @@ class Reader:
                 bad.append(
                     BadRecord(item=f"part {part_id}", reason=str(error), session_id=self.session_id)
                 )
-        yield message_v1(
+        message = message_v1(
             header.id,
             data,
             parts,
@@ -164,6 +218,7 @@ class Reader:
             row_ms=header.created_ms,
             directory=self.directory,
         )
+        yield replace(message, only_in=header.only_in) if header.only_in else message
         yield from bad
 
     def _v1_parts(self, message_id: str) -> list[tuple[str, object]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sync.decode_session import fill_gaps, session_from_columns
 from sync.model import RANK_V1, RANK_V2, BadRecord, Revert, Session, SessionRef, Todo
+from sync.sources.generations import stranded
 from sync.sources.layout import Layout
 from sync.values import integer, time_ms
 
@@ -96,16 +97,22 @@ def session_row(conn: sqlite3.Connection, layout: Layout, session_id: str) -> Se
 
 
 def listing(
-    conn: sqlite3.Connection, layout: Layout, bulk: frozenset[int], *, sums: bool = True
+    conn: sqlite3.Connection,
+    layout: Layout,
+    bulk: frozenset[int],
+    imported_ms: int | None,
+    *,
+    sums: bool = True,
 ) -> Iterator[SessionRef | BadRecord]:
     """Yield every session.
 
+    imported_ms: when V1's sessions were taken into V2's tables, None where they were not.
     sums: look at the times of messages too; without, a session's own row tells alone.
     """
     tables = _message_tables(layout) if sums else []
     sql = _listing_sql(layout, tables)
     for row in conn.execute(sql, {"bulk": json.dumps(sorted(bulk))} if tables else {}):
-        yield _ref(layout, tables, row)
+        yield _ref(layout, tables, row, imported_ms)
 
 
 def session_ids_sql(layout: Layout) -> str:
@@ -181,7 +188,9 @@ def _not_bulk(column: str) -> str:
     return f"{column} NOT IN (SELECT value FROM json_each(:bulk))"
 
 
-def _ref(layout: Layout, tables: Sequence[str], row: Sequence[Any]) -> SessionRef | BadRecord:
+def _ref(
+    layout: Layout, tables: Sequence[str], row: Sequence[Any], imported_ms: int | None
+) -> SessionRef | BadRecord:
     try:
         session_id = row[0].decode("utf-8")
     except (AttributeError, UnicodeDecodeError):
@@ -212,9 +221,22 @@ def _ref(layout: Layout, tables: Sequence[str], row: Sequence[Any]) -> SessionRe
         activity_ms=activity,
         rank=RANK_V2 if found.in_v2_table or has_v2 else RANK_V1,
         version=" ".join(
-            [found.digest(), *(f"{n}:{total:.0f}" for n, total, _ in counts.values())]
+            [
+                found.digest(),
+                *(f"{n}:{total:.0f}" for n, total, _ in counts.values()),
+                # Decides which rows of V1 still count beside V2's.
+                *([f"{imported_ms}"] if found.in_v2_table and found.older else ()),
+            ]
         ),
+        holds=_holds(found, counts),
+        stranded=None if found.in_v2_table else stranded(activity, imported_ms),
     )
+
+
+def _holds(found: SessionRow, counts: Mapping[str, tuple[int, float, int | None]]) -> str:
+    is_v2 = found.in_v2_table or counts.get("session_message", (0, 0.0, None))[0] > 0
+    is_v1 = bool(found.older) or counts.get("message", (0, 0.0, None))[0] > 0 or not is_v2
+    return " ".join(name for name, held in (("v1", is_v1), ("v2", is_v2)) if held)
 
 
 def _triples(values: Sequence[Any]) -> Iterator[tuple[int, float, int | None]]:

@@ -60,9 +60,10 @@ _CONTENT: Sequence[str] = (
     "SELECT id, project_id, parent_id, title, directory, created, updated, cost, forked_from, "
     "fork_told, stranded, deleted_at FROM sessions ORDER BY id",
     "SELECT session_id, message_id, seq, role, timestamp, cost, tokens_output, copied, "
-    "copied_from, reverted, own_length, stamp, text FROM documents ORDER BY session_id, seq",
-    "SELECT d.session_id, d.message_id, p.seq, p.kind, p.call, p.name, p.start, p.length "
-    "FROM parts p JOIN documents d ON d.id = p.document_id ORDER BY 1, 2, 3",
+    "copied_from, reverted, only_in, own_length, stamp, text "
+    "FROM documents ORDER BY session_id, seq",
+    "SELECT d.session_id, d.message_id, p.seq, p.kind, p.call, p.name, p.start, p.length, "
+    "p.only_in FROM parts p JOIN documents d ON d.id = p.document_id ORDER BY 1, 2, 3",
     "SELECT d.session_id, d.message_id, e.path, e.tool, e.project_id FROM document_paths e "
     "JOIN documents d ON d.id = e.document_id ORDER BY 1, 2, 3",
 )

@@ -165,11 +165,11 @@ def test_a_listing_tells_the_later_of_update_and_idle(
     assert refs == [
         SessionRef(
             id="ses_2", title="Two", project_id="prj", directory="/home/dev/app",
-            activity_ms=T0 + 5 * MINUTE, rank=RANK_API,
+            activity_ms=T0 + 5 * MINUTE, rank=RANK_API, holds="api",
         ),
         SessionRef(
             id="ses_1", title="", project_id="prj", directory="/home/dev/app", activity_ms=T0,
-            rank=RANK_API,
+            rank=RANK_API, holds="api",
         ),
     ]  # fmt: skip
     assert source.find("ses_2") == refs[0]
