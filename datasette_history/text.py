@@ -86,11 +86,18 @@ def _matches(found: MessageMatches, tz: tzinfo | None) -> Iterator[str]:
             break
         yield ""
         yield from lines
-    first = found.sessions[0]
-    message_id = next((hit.message_id for hit in first.hits if hit.message_id), None)
+    session_id, message_id = first_place(found.sessions[0])
     yield ""
     anchor = f" messageID={message_id}" if message_id else ""
-    yield f"Next: read sessionID={first.session.id}{anchor}"
+    yield f"Next: read sessionID={session_id}{anchor}"
+
+
+def first_place(one: SessionHits) -> tuple[str, str | None]:
+    """Return the session and message to read first: of a folded subagent, its own session."""
+    for hit in one.hits:
+        if hit.message_id:
+            return hit.session_id or one.session.id, hit.message_id
+    return one.session.id, None
 
 
 def _match(one: SessionHits, tz: tzinfo | None) -> Sequence[str]:

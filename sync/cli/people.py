@@ -24,6 +24,7 @@ from datasette_history.results import (
     SessionList,
     SessionPage,
 )
+from datasette_history.text import first_place
 
 PROGRAM: Final = "opencode-history"
 
@@ -61,10 +62,9 @@ class _Printer:
             yield ""
         yield _total(len(found.sessions), "session", found.has_more)
         if found.sessions:
-            first = found.sessions[0]
-            message_id = next((hit.message_id for hit in first.hits if hit.message_id), None)
+            session_id, message_id = first_place(found.sessions[0])
             at = ("--message-id", message_id) if message_id else ()
-            yield _next("read", first.session.id, *at)
+            yield _next("read", session_id, *at)
 
     def sessions(self, found: SessionList) -> Iterator[str]:
         for session in found.sessions:
@@ -83,6 +83,8 @@ class _Printer:
                 (session.stranded or "", session.stranded is not None),
                 (f"subagent of {session.root_id}", session.root_id is not None),
                 (f"copy of {session.copy_of}", session.copy_of is not None),
+                (f"found alike in {count(len(session.forks), 'fork')}", bool(session.forks)),
+                (f"found in {count(len(session.subagents), 'subagent')}", bool(session.subagents)),
             )
             if is_so
         ]
@@ -93,6 +95,8 @@ class _Printer:
 
     def hit(self, hit: Hit) -> Iterator[str]:
         place = f"{hit.role} {hit.message_id}" if hit.message_id else "title"
+        if hit.session_id:
+            place += f" of subagent {hit.session_id}"
         flags = _marks(copied=hit.copied, reverted=hit.reverted)
         head = f"{self.time(hit.timestamp_ms)}  {place}{flags}"
         about = click.style(one_line(head), dim=True)

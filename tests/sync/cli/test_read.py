@@ -90,6 +90,22 @@ def test_the_working_directory_says_which_project_is_searched(place: Place) -> N
     assert ids(directory=place.index.parent) == ["ses_site", "ses_login", "ses_child"]
 
 
+def test_a_folded_subagent_is_shown_behind_its_root_and_read_by_its_own_id(place: Place) -> None:
+    words = ["search", '"session is kept"', "--fold-subagents"]
+    assert place.output(*words) == (
+        "Fix the login timeout\n"
+        f"  2026-12-01 01:10 ses_login {place.app} found in 1 subagent\n"
+        "  session is kept  2026-12-01 01:04 user msg_c1 of subagent ses_child\n"
+        "    Find where the login session is kept\n"
+        "\n"
+        "1 session\n"
+        "Next: opencode-history read ses_child --message-id msg_c1\n"
+        "Only this project was searched; --project all searches every one.\n"
+    )
+    text = place.output(*words, "--text")
+    assert "Next: read sessionID=ses_child messageID=msg_c1\n" in text
+
+
 def test_edits_show_the_prompt_before_them(place: Place) -> None:
     assert place.output("edits", "path:src/session.ts") == (
         f"2026-12-01 01:02  edit  {place.app}/src/session.ts  [first]\n"
