@@ -16,10 +16,10 @@ from typing import Any, Final
 from datasette_history.errors import NotInIndex
 from datasette_history.schema import TITLE_MESSAGE_ID
 
-WINDOW: Final = 100
+WINDOW: Final = 60
 """Messages of a page."""
 
-BEFORE_ANCHOR: Final = 20
+BEFORE_ANCHOR: Final = 15
 """Of them, how many stand before the message that was asked for."""
 
 _SEQ = "SELECT seq FROM documents WHERE session_id = ? AND message_id = ? AND message_id <> ''"

@@ -13,15 +13,18 @@ from typing import Final
 
 from datasette_history.dates import DateRange
 from datasette_history.edits import search_edits
+from datasette_history.excerpts import find
 from datasette_history.matching import ALWAYS, Criteria, Matcher
 from datasette_history.pages.shown import moment
 from datasette_history.pages.wanted import STEP, Wanted, undated
 from datasette_history.postings import phrase
 from datasette_history.results import (
     EditList,
+    Hit,
     Indexing,
     MessageMatches,
     ProjectList,
+    SessionHits,
     SessionInfo,
     SessionList,
 )
@@ -146,7 +149,7 @@ def search(
     infos: list[SessionInfo] = []
     if tab == "messages":
         limit = wanted.limit if wanted.limit > STEP else MESSAGE_STEP
-        messages = search_messages(conn, criteria, limit)
+        messages = _without_repetition(search_messages(conn, criteria, limit))
         infos = [one.session for one in messages.sessions]
     elif tab == "sessions":
         sessions = search_sessions(conn, criteria, wanted.limit)
@@ -169,6 +172,28 @@ def search(
         indexing=indexing(conn, now_ms=round(machine_now.timestamp() * 1000)),
         unknown_project=criteria.scope.asked if criteria.scope.is_empty else None,
         total=conn.execute("SELECT count(*) FROM sessions").fetchone()[0],
+    )
+
+
+def _without_repetition(found: MessageMatches) -> MessageMatches:
+    """Return the hits without those that an excerpt of the same message shows already."""
+
+    def is_news(place: int, hits: Sequence[Hit]) -> bool:
+        hit = hits[place]
+        return not any(
+            before.message_id == hit.message_id and find(before.excerpt, hit.word) >= 0
+            for before in hits[:place]
+        )
+
+    return MessageMatches(
+        tuple(
+            SessionHits(
+                one.session,
+                tuple(hit for place, hit in enumerate(one.hits) if is_news(place, one.hits)),
+            )
+            for one in found.sessions
+        ),
+        found.has_more,
     )
 
 

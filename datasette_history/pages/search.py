@@ -29,7 +29,12 @@ async def search_page(site: Site) -> Response:
 
     controls, outcome = await site.ask(question)
     found, problems = outcome
-    values = {**_values(site, given, found, problems), "controls": controls}
+    filters = sum(bool(given[name]) for name in (*controls, "from", "to"))
+    values = {
+        **_values(site, given, found, problems),
+        "controls": controls,
+        "filters": filters,
+    }
     return await site.page("history_search.html", values, 400 if problems else 200)
 
 

@@ -82,6 +82,9 @@ function markSet() {
   for (const control of form.querySelectorAll(".filter select")) {
     control.classList.toggle("set", control.value !== "");
   }
+  const controls = [...form.querySelectorAll(".filter select, .filter input")];
+  const count = controls.filter((control) => control.value !== "").length;
+  document.getElementById("h-set").textContent = count ? `${count} set` : "";
 }
 
 // A word of one or two letters and an open quote are not finished yet, and no mistakes.
