@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from datasette import hookimpl
 
 from datasette_history.config import check
 from datasette_history.database import is_index
+from datasette_history.local_days import add_functions
 from datasette_history.openapi import openapi_json
 from datasette_history.pages import around, cells
 from datasette_history.pages.routes import ROUTES
@@ -44,6 +46,11 @@ def canned_queries(datasette: Datasette, database: str) -> Callable[[], Awaitabl
         return for_hook() if await is_index(datasette, database) else {}
 
     return queries
+
+
+@hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
+def prepare_connection(conn: sqlite3.Connection) -> None:
+    add_functions(conn)
 
 
 @hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types

@@ -244,14 +244,24 @@ JOIN sessions s ON s.id = d.session_id;
 
 -- own_*: what the session's own messages spent; total_*: with all subagents below it.
 -- A message that a fork copied was paid for once, in the session it came from.
+-- recorded_cost: what OpenCode noted for the session as a whole, copies included; difference: what
+-- that is over the sum of its messages (V2 counts titles and compactions, which are no messages).
+-- *_not_priced: answers with tokens and no cost; nobody said that they were free.
 CREATE VIEW session_costs AS
 WITH RECURSIVE
+spent AS (
+  SELECT session_id, copied, coalesce(cost, 0) AS cost,
+    coalesce(tokens_input, 0) + coalesce(tokens_output, 0) + coalesce(tokens_reasoning, 0)
+      + coalesce(tokens_cache_read, 0) + coalesce(tokens_cache_write, 0) AS tokens
+  FROM documents
+),
 own AS (
   SELECT session_id,
-    sum(cost) AS cost,
-    sum(coalesce(tokens_input, 0) + coalesce(tokens_output, 0) + coalesce(tokens_reasoning, 0)
-      + coalesce(tokens_cache_read, 0) + coalesce(tokens_cache_write, 0)) AS tokens
-  FROM documents WHERE copied = 0 GROUP BY session_id
+    sum(cost) FILTER (WHERE copied = 0) AS cost,
+    sum(tokens) FILTER (WHERE copied = 0) AS tokens,
+    count(*) FILTER (WHERE copied = 0 AND tokens > 0 AND cost = 0) AS not_priced,
+    sum(cost) AS with_copies
+  FROM spent GROUP BY session_id
 ),
 -- UNION, not UNION ALL: a cycle of parents in bad data ends instead of running for ever.
 below(root, id) AS (
@@ -260,7 +270,7 @@ below(root, id) AS (
   SELECT b.root, c.id FROM below b JOIN sessions c ON c.parent_id = b.id
 ),
 total AS (
-  SELECT b.root, sum(o.cost) AS cost, sum(o.tokens) AS tokens
+  SELECT b.root, sum(o.cost) AS cost, sum(o.tokens) AS tokens, sum(o.not_priced) AS not_priced
   FROM below b JOIN own o ON o.session_id = b.id GROUP BY b.root
 )
 SELECT
@@ -270,7 +280,12 @@ SELECT
   coalesce(own.cost, 0) AS own_cost,
   coalesce(total.cost, 0) AS total_cost,
   coalesce(own.tokens, 0) AS own_tokens,
-  coalesce(total.tokens, 0) AS total_tokens
+  coalesce(total.tokens, 0) AS total_tokens,
+  coalesce(own.not_priced, 0) AS own_not_priced,
+  coalesce(total.not_priced, 0) AS total_not_priced,
+  -- Older rows have 0 there although their messages cost something.
+  nullif(s.cost, 0) AS recorded_cost,
+  round(nullif(s.cost, 0) - coalesce(own.with_copies, 0), 6) AS difference
 FROM sessions s
 LEFT JOIN own ON own.session_id = s.id
 LEFT JOIN total ON total.root = s.id;

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 from datasette.app import Datasette
 
+from datasette_history.local_days import add_functions
 from datasette_history.queries import QUERIES, for_hook
 from sync.model import Part, SessionCopy, Todo
 from tests.builders import MINUTE, T0, assistant, copy, fill, session, tokens, tool, user
@@ -110,6 +111,7 @@ def conn(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     path = fill(tmp_path / "history.db", *login_sessions(), *import_sessions())
     with closing(sqlite3.connect(path)) as conn:
         conn.row_factory = sqlite3.Row
+        add_functions(conn)
         conn.execute("UPDATE documents SET copied = message_id = 'msg_6'")
         yield conn
 
@@ -136,6 +138,7 @@ def test_recent_sessions_are_those_with_activity_in_the_last_hours(tmp_path: Pat
     )
     with closing(sqlite3.connect(path)) as conn:
         conn.row_factory = sqlite3.Row
+        add_functions(conn)
         assert columns(run(conn, "recent_sessions"), "session_id", "messages") == [("ses_hour", 1)]
         assert columns(run(conn, "recent_sessions", hours="48"), "session_id") == [
             ("ses_hour",),
@@ -362,6 +365,7 @@ def test_statistics_describe_the_whole_index(conn: sqlite3.Connection) -> None:
         ("Edited files", 0),
         ("Tokens", 146),
         ("Cost in US dollars", 4.6875),
+        ("Answers not priced", 0),
         ("First session begun", "2026-11-30T01:00:00.000Z"),
         ("Last activity", "2026-12-01T01:09:00.000Z"),
     ]
@@ -384,6 +388,7 @@ def test_query_answers_on_an_index_without_sessions(tmp_path: Path, name: str) -
     path = fill(tmp_path / "history.db")
     with closing(sqlite3.connect(path)) as conn:
         conn.row_factory = sqlite3.Row
+        add_functions(conn)
         rows = run(conn, name)
     assert name == "statistics" or rows == []
 
