@@ -12,7 +12,7 @@ import uvicorn
 
 from datasette_history.sample import sample_database
 from sync.cli.door import AGENT_TOKEN, LoginLinks, build_datasette, takes_tokens
-from sync.cli.guard import LOOPBACK_HOSTS, Guard, host_name
+from sync.cli.guard import LOOPBACK_HOSTS, App, Guard, host_name
 from sync.cli.options import discovery, index_option, probe, source_options
 from sync.cli.watch import stop_event, tell_first
 from sync.errors import SyncError
@@ -73,14 +73,15 @@ def serve(
         raise click.ClickException(str(error)) from error
     base = f"http://{_url_host(host)}:{listener.getsockname()[1]}"
     _print_addresses(base, index_path, open_access)
+    stopped = stop_event()
     watcher = Watcher(index_path, discovery(config), finished=tell_first())
     watcher.start()
     try:
         asyncio.run(datasette.invoke_startup())
-        app = datasette.app()
-    if not open_access:
-        app = LoginLinks(app, datasette, base, _print_link)
-    app = Guard(app, LOOPBACK_HOSTS | {_url_host(host), *allowed_hosts})
+        app: App = datasette.app()
+        if not open_access:
+            app = LoginLinks(app, datasette, base, _print_link)
+        app = Guard(app, LOOPBACK_HOSTS | {_url_host(host), *allowed_hosts})
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
         if not stopped.is_set():
             server.run(sockets=[listener])
