@@ -71,8 +71,8 @@ def extra_template_vars(datasette: Datasette) -> dict[str, bool]:
 
 
 @hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types
-def extra_css_urls(datasette: Datasette) -> list[str]:
-    return around.styles(datasette)
+def extra_css_urls(datasette: Datasette, database: str | None) -> list[str]:
+    return around.styles(datasette, database)
 
 
 @hookimpl  # type: ignore[untyped-decorator]  # Datasette has no types

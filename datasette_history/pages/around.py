@@ -9,6 +9,7 @@ from datasette import Forbidden
 from datasette_history.config import Config
 from datasette_history.database import viewable_index
 from datasette_history.errors import HistoryError
+from datasette_history.pages.cells import holds_index
 from datasette_history.pages.site import STATIC
 from datasette_history.permissions import Actor
 
@@ -29,8 +30,9 @@ def template_variables(datasette: Datasette) -> dict[str, bool]:
     return {"history_sample": Config.from_datasette(datasette).sample}
 
 
-def styles(datasette: Datasette) -> list[str]:
-    """Return the style of the word about the sample, where there is one."""
-    if not Config.from_datasette(datasette).sample:
-        return []
-    return [datasette.urls.static_plugins(STATIC, "sample.css")]
+def styles(datasette: Datasette, database: str | None) -> list[str]:
+    """Return the addresses of styles for a page of Datasette's own."""
+    names = ["sample.css"] if Config.from_datasette(datasette).sample else []
+    if database is not None and holds_index(datasette, database):
+        names.append("tables.css")
+    return [datasette.urls.static_plugins(STATIC, name) for name in names]

@@ -63,7 +63,7 @@ def render(
 ) -> Markup | None:
     """Return how a cell is shown; None leaves it to Datasette, as in other databases."""
     plain, label = _value(value)
-    if plain is None or plain == "" or not _is_index(datasette, database):
+    if plain is None or plain == "" or not holds_index(datasette, database):
         return None
 
     def link(path: str, message_id: str | None = None, /, **query: str) -> str:
@@ -175,7 +175,8 @@ def _is_one_of_several(datasette: Datasette, database: str) -> bool:
     return sum(not name.startswith("_") for name in datasette.databases) > 1
 
 
-def _is_index(datasette: Datasette, database: str) -> bool:
+def holds_index(datasette: Datasette, database: str) -> bool:
+    """Tell whether a database is an index, without asking SQLite: this is done for each cell."""
     attached = datasette.databases.get(database)
     if attached is None or attached.path is None:
         return False

@@ -47,7 +47,7 @@ ORDER BY seq DESC LIMIT :limit
 _MESSAGES = """
 SELECT id, message_id, seq, role, timestamp, agent, provider, model, cost,
   tokens_input, tokens_output, tokens_reasoning, tokens_cache_read, tokens_cache_write,
-  finish, copied, reverted, own_length, text
+  finish, copied, reverted, only_in, own_length, text
 FROM documents WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
 """
 
@@ -115,6 +115,7 @@ class Message:
     finish: str | None
     copied: bool
     reverted: bool
+    only_in: str | None
     parts: tuple[Part, ...]
 
 
@@ -183,7 +184,7 @@ def load_messages(conn: sqlite3.Connection, ids: Sequence[int]) -> tuple[Message
 def _message(row: Sequence[Any], parts: Sequence[Sequence[Any]]) -> Message:
     (_, message_id, seq, role, timestamp, agent, provider, model, cost, tokens_input,
      tokens_output, reasoning, cache_read, cache_write, finish, copied, reverted,
-     own_length, text) = row  # fmt: skip
+     only_in, own_length, text) = row  # fmt: skip
     return Message(
         message_id=message_id,
         seq=seq,
@@ -203,6 +204,7 @@ def _message(row: Sequence[Any], parts: Sequence[Sequence[Any]]) -> Message:
         finish=finish,
         copied=bool(copied),
         reverted=bool(reverted),
+        only_in=only_in,
         parts=tuple(_part(part, text, own_length) for part in parts),
     )
 

@@ -72,7 +72,24 @@ def export_json(
         "parentID": overview.parent.id if overview.parent else None,
         "childIDs": [child.session_id for child in overview.children],
         "forkIDs": [fork.id for fork in overview.forks],
-        "cost": {"own": overview.own_cost, "total": overview.total_cost},
+        "copies": [
+            {
+                "kind": copy.kind,
+                "location": copy.location,
+                "holds": copy.holds,
+                "activity": copy.activity_ms,
+                "activityISO": iso(copy.activity_ms),
+                "indexed": copy.indexed,
+            }
+            for copy in overview.copies
+        ],
+        "cost": {
+            "own": overview.own_cost,
+            "total": overview.total_cost,
+            "recorded": overview.recorded_cost,
+            "difference": overview.cost_difference,
+            "notPriced": overview.not_priced,
+        },
         "tokens": {"own": overview.own_tokens, "total": overview.total_tokens},
         "todos": [
             {"content": todo.content, "status": todo.status, "priority": todo.priority}
@@ -120,6 +137,7 @@ def _message_json(message: Message, session_id: str, url_for: UrlFor) -> dict[st
         "finish": message.finish,
         "copied": message.copied,
         "reverted": message.reverted,
+        "onlyIn": message.only_in,
         "url": url_for(session_id, message.message_id),
         "parts": [
             {

@@ -39,8 +39,22 @@ SELECT sum(d.cost) FILTER (WHERE d.session_id = :session_id), sum(d.cost),
     + coalesce(d.tokens_cache_read, 0) + coalesce(d.tokens_cache_write, 0))
     FILTER (WHERE d.session_id = :session_id),
   sum(coalesce(d.tokens_input, 0) + coalesce(d.tokens_output, 0) + coalesce(d.tokens_reasoning, 0)
-    + coalesce(d.tokens_cache_read, 0) + coalesce(d.tokens_cache_write, 0))
+    + coalesce(d.tokens_cache_read, 0) + coalesce(d.tokens_cache_write, 0)),
+  count(*) FILTER (WHERE coalesce(d.cost, 0) = 0 AND coalesce(d.tokens_input, 0)
+    + coalesce(d.tokens_output, 0) + coalesce(d.tokens_cache_read, 0)
+    + coalesce(d.tokens_cache_write, 0) > 0)
 FROM below b JOIN documents d ON d.session_id = b.id WHERE d.copied = 0
+"""
+
+_RECORDED = """
+SELECT nullif(s.cost, 0), round(nullif(s.cost, 0) - coalesce(sum(d.cost), 0), 6)
+FROM sessions s LEFT JOIN documents d ON d.session_id = s.id WHERE s.id = ?
+"""
+
+_COPIES = """
+SELECT o.kind, o.location, c.holds, c.activity, o.id = s.source_id
+FROM session_copies c JOIN sources o ON o.id = c.source_id JOIN sessions s ON s.id = c.session_id
+WHERE c.session_id = ? ORDER BY o.id = s.source_id DESC, c.activity DESC, o.id
 """
 
 _CHILDREN = """
@@ -94,11 +108,26 @@ class Prompt:
     reverted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One source's copy of the session. holds: its generations, such as ``v1 v2``."""
+
+    kind: str
+    location: str
+    holds: str
+    activity_ms: int
+    indexed: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """Everything about a session but its messages. Costs are US dollars, None where unknown.
 
     own_*: of its messages without those a fork copied; total_*: with all subagents below.
+    recorded_cost: what OpenCode noted for the session, copied messages included;
+        cost_difference: what that is over the sum of them. None where nothing is noted.
+    not_priced: answers, with all subagents', that have tokens and no cost.
+    copies: the sources that hold it, that of the indexed copy first.
     parent: None where there is none or it is not indexed.
     """
 
@@ -125,6 +154,10 @@ class Overview:
     total_cost: float | None
     own_tokens: int
     total_tokens: int
+    recorded_cost: float | None
+    cost_difference: float | None
+    not_priced: int
+    copies: Sequence[Copy]
     messages: int
     prompts: Sequence[Prompt]
     todos: Sequence[Todo]
@@ -137,9 +170,10 @@ def load_overview(conn: sqlite3.Connection, session_id: str) -> Overview:
     (slug, version, agent, provider, model, created, additions, deletions, files_changed, share_url,
      parent_id, forked_from, directory, name, kind, location
     ) = conn.execute(_FACTS, (session_id,)).fetchone()  # fmt: skip
-    own, total, own_tokens, total_tokens = conn.execute(
+    own, total, own_tokens, total_tokens, not_priced = conn.execute(
         _SPENT, {"session_id": session_id}
     ).fetchone()
+    recorded, noted = conn.execute(_RECORDED, (session_id,)).fetchone()
     lines = conn.execute(_LINES, (session_id,)).fetchall()
     low, high = session_range(session.num)
     forks = [num for (num,) in conn.execute(_FORKS, (session_id, MAX_FAMILY))]
@@ -167,6 +201,13 @@ def load_overview(conn: sqlite3.Connection, session_id: str) -> Overview:
         total_cost=total,
         own_tokens=own_tokens or 0,
         total_tokens=total_tokens or 0,
+        recorded_cost=recorded,
+        cost_difference=noted,
+        not_priced=not_priced,
+        copies=[
+            Copy(kind, location, holds, activity, bool(indexed))
+            for kind, location, holds, activity, indexed in conn.execute(_COPIES, (session_id,))
+        ],
         messages=len(lines),
         prompts=_prompts(conn, lines),
         todos=[

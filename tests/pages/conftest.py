@@ -39,7 +39,8 @@ LONG = 330
 """Messages of the long session: more than three windows."""
 
 
-@pytest.fixture(scope="session")
+# Of the package: Playwright keeps an event loop running, and other tests need their own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:

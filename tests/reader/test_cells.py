@@ -90,3 +90,17 @@ async def test_other_databases_are_left_alone(index: Path, tmp_path: Path) -> No
         'href="/-/history/session/ses_a?database=history"'
         in (await get(ds, "/history/sessions")).text
     )
+
+
+@pytest.mark.asyncio
+async def test_tables_of_the_index_have_a_style_and_others_do_not(
+    index: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as conn, conn:
+        conn.execute("CREATE TABLE sessions (id TEXT)")
+    ds = Datasette([str(index), str(other)])
+    style = "/-/static-plugins/datasette_history/tables.css"
+    assert style in (await get(ds, "/history/sessions")).text
+    assert style not in (await get(ds, "/other/sessions")).text
+    assert (await get(ds, style)).status_code == 200
