@@ -131,7 +131,10 @@ MESSAGE: Final = _object(
         "otherContentOmitted": _flag("Whether it has something that is never shown"),
         **URL,
     },
-    MARKS,
+    {
+        **MARKS,
+        "onlyIn": _text("Older copy of the session that alone still has it", "json", "v1", "v2"),
+    },
 )
 
 PROJECT: Final = _object(

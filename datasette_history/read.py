@@ -57,7 +57,8 @@ WHERE session_id = :session_id AND seq = :seq
 """
 
 _MESSAGES = """
-SELECT id, message_id, role, timestamp, own_length, copied, reverted, text FROM documents
+SELECT id, message_id, role, timestamp, own_length, copied, reverted, only_in, text
+FROM documents
 WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
 """
 
@@ -187,7 +188,8 @@ def _messages(
         parts[document_id].append(_Part(*rest))
     messages = []
     for row in conn.execute(_MESSAGES, wanted):
-        document_id, message_id, role, timestamp_ms, own_length, copied, reverted, text = row
+        (document_id, message_id, role, timestamp_ms, own_length, copied, reverted, only_in,
+         text) = row  # fmt: skip
         own = [part for part in parts[document_id] if _is_own(part, own_length)]
         content, truncated = clip_utf16(
             "\n".join(_pieces(own, text, shape.tool_results)), shape.max_chars
@@ -203,6 +205,7 @@ def _messages(
                 other_content_omitted=any(_is_other(p, own_length) for p in parts[document_id]),
                 copied=bool(copied),
                 reverted=bool(reverted),
+                only_in=only_in,
             )
         )
     return tuple(messages)

@@ -231,7 +231,11 @@ def _message(message: ReadMessage, session: SessionInfo, url_for: UrlFor) -> Jso
         "toolResultsOmitted": message.tool_results_omitted,
         "otherContentOmitted": message.other_content_omitted,
         "url": url_for(session.id, message.message_id),
-        **_where(copied=message.copied or None, reverted=message.reverted or None),
+        **_where(
+            copied=message.copied or None,
+            reverted=message.reverted or None,
+            onlyIn=message.only_in,
+        ),
     }
 
 

@@ -140,6 +140,7 @@ class ReadMessage:
     tool_results_omitted: it has results of tools, and they were not asked for.
     other_content_omitted: it has something that is never shown: reasoning, attached files,
         text that OpenCode added, retries, an error of the whole message.
+    only_in: json, v1 or v2 where only an older copy of the session still has it.
     """
 
     message_id: str
@@ -151,6 +152,7 @@ class ReadMessage:
     other_content_omitted: bool
     copied: bool = False
     reverted: bool = False
+    only_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,6 +161,8 @@ def _page(page: SessionPage, tz: tzinfo | None) -> Iterator[str]:
         flags = _flags(
             truncated=message.truncated, copied=message.copied, reverted=message.reverted
         )
+        if message.only_in:
+            flags += f" [only in {message.only_in}]"
         yield f"--- {message.message_id} {message.role} {time(message.timestamp_ms, tz)}{flags}"
         yield from (f"  {line}" for line in message.content.splitlines())
     if not page.messages:

@@ -12,6 +12,7 @@ from typing import Any
 from datasette_history import schema
 from sync.hookspecs import Probe
 from sync.report import plural
+from sync.values import clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Status:
     bytes: int = 0
     sessions: int = 0
     documents: int = 0
+    stranded: dict[str, int] = field(default_factory=dict)
     sources: list[IndexedSource] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     last_sync: dict[str, Any] | None = None
@@ -58,7 +60,7 @@ class Status:
         return asdict(self)
 
     def to_text(self) -> str:
-        return "\n".join(self._lines())
+        return clean("\n".join(self._lines()))
 
     def _lines(self) -> list[str]:
         lines = ["Looked at"]
@@ -70,6 +72,8 @@ class Status:
             f"  {self.sessions} {plural(self.sessions, 'session')}, {self.documents} "
             f"{plural(self.documents, 'document')}, {self.bytes / 1e6:.1f} MB"
         )
+        if left := [f"{self.stranded[why]} {told}" for why, told in _LEFT if why in self.stranded]:
+            lines.append(f"  not in OpenCode's newest store: {', '.join(left)}")
         for source in self.sources:
             lines.append(
                 f"  {source.kind:8} {source.location}: {source.sessions} "
@@ -82,6 +86,11 @@ class Status:
             lines += [f"  {p.item}: {p.reason}" for p in self.problems]
         return lines
 
+
+_LEFT = (
+    ("after-import", "written after the one import (after-import)"),
+    ("perhaps-deleted", "perhaps deleted there (perhaps-deleted)"),
+)
 
 _REMEDY = {
     "missing": "not made yet; run `opencode-history sync`",
@@ -112,6 +121,11 @@ def read_status(path: Path, probes: Sequence[Probe]) -> Status:
 def _read_index(conn: sqlite3.Connection, status: Status) -> None:
     status.sessions = conn.execute("SELECT count(*) FROM sessions").fetchone()[0]
     status.documents = conn.execute("SELECT count(*) FROM documents").fetchone()[0]
+    status.stranded = dict(
+        conn.execute(
+            "SELECT stranded, count(*) FROM sessions WHERE stranded IS NOT NULL GROUP BY 1"
+        ).fetchall()
+    )
     status.sources = [
         IndexedSource(kind, location, _iso(last_sync), sessions, error)
         for kind, location, last_sync, sessions, error in conn.execute(

@@ -107,7 +107,23 @@ async def test_json_has_every_part_as_it_was(ds: Datasette) -> None:
         "parentID": None,
         "childIDs": ["ses_child"],
         "forkIDs": [],
-        "cost": {"own": 0.25, "total": 0.25},
+        "copies": [
+            {
+                "kind": "db",
+                "location": "/home/dev/.local/share/opencode/opencode.db",
+                "holds": "",
+                "activity": T0 + MINUTE,
+                "activityISO": "2026-12-01T01:01:00.000Z",
+                "indexed": True,
+            }
+        ],
+        "cost": {
+            "own": 0.25,
+            "total": 0.25,
+            "recorded": None,
+            "difference": None,
+            "notPriced": 0,
+        },
         "tokens": {"own": 35, "total": 35},
         "todos": [],
         "files": ["/home/dev/app/a.py"],

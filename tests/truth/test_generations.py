@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from datasette_history.render import as_json
+from datasette_history.pages.export import export_json
+from datasette_history.render import as_json, status_json
+from datasette_history.status import read_status
+from datasette_history.text import as_text
 from datasette_history.tools import Context, call
+from sync.cli import cli
 from tests.builders import MINUTE, T0
 from tests.opencode_stores import Database, JsonStore, tool, v2_tool
 from tests.truth.syncing import (
@@ -252,3 +258,46 @@ def test_the_mark_of_a_revert_that_the_import_lost_is_kept(tmp_path: Path) -> No
     index = sync_dir(tmp_path / "history.db", tmp_path / "data")
     marks = "SELECT message_id, reverted FROM documents WHERE session_id = 'ses' AND seq >= 0"
     assert rows(index, marks) == [("m1", 0), ("m2", 1), ("m3", 1)]
+
+
+def test_status_counts_what_is_stranded(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    json_store(data)
+    with Database(data / "opencode.db", "1.2") as db:
+        drizzle(db, iso(IMPORT))
+        db.session("ses_both", "both")
+    index = sync_dir(tmp_path / "history.db", data)
+    arguments = ["status", "--index", str(index), "--data-dir", str(data)]
+    told = CliRunner().invoke(cli, arguments)
+    assert (
+        "not in OpenCode's newest store: 1 written after the one import (after-import), "
+        "1 perhaps deleted there (perhaps-deleted)"
+    ) in told.output
+    as_data = CliRunner().invoke(cli, [*arguments, "--json"])
+    assert json.loads(as_data.output)["stranded"] == {"after-import": 1, "perhaps-deleted": 1}
+    with opened(index) as conn:
+        found = status_json(read_status(conn, now_ms=IMPORT))
+    assert found["stranded"] == {"after-import": 1, "perhaps-deleted": 1}
+
+
+def test_an_export_says_which_stores_hold_the_session_and_what_they_alone_have(
+    tmp_path: Path,
+) -> None:
+    with Database(tmp_path / "data/opencode.db", "1.18", "2") as db:
+        session_of_both(db)
+        db.message("m5", "ses", "user", "Said in V1", at=IMPORT + MINUTE)
+    index = sync_dir(tmp_path / "history.db", tmp_path / "data")
+    with opened(index) as conn:
+        whole = export_json(conn, "ses", None, lambda _session_id, _message_id: None)
+        page = call(conn, "read", {"sessionID": "ses"}, Context(now=datetime.now(UTC)))
+    assert whole["copies"] == [
+        {
+            "kind": "db", "location": str(tmp_path / "data/opencode.db"), "holds": "v1 v2",
+            "activity": IMPORT + MINUTE, "activityISO": "2026-12-01T02:01:00.000Z",
+            "indexed": True,
+        }
+    ]  # fmt: skip
+    assert [m["onlyIn"] for m in whole["messages"]] == ["v1"]
+    read = as_json(page, lambda _session_id, _message_id: None)
+    assert [m["onlyIn"] for m in read["messages"]] == ["v1"]
+    assert "[only in v1]" in as_text(page)
