@@ -115,9 +115,19 @@ class _Backfill:
             for source_id, opened in self.opened.items():
                 if opened.available:
                     self.index.source_read(source_id)
+                    self._recall(source_id, opened.report)
         self._heartbeat(finished=not self.stop())
         self.report.seconds = round(time.monotonic() - began, 3)
         return self.report
+
+    def _recall(self, source_id: int, report: SourceReport) -> None:
+        """Report as unreadable also what was so before, and so was not looked at again."""
+        if report.skipped:
+            report.problems = self.index.problems(source_id, "list")
+        told = {f"session {failure.session_id}" for failure in self.report.failures}
+        self.report.problems += [
+            record for record in self.index.problems(source_id, "read") if record.item not in told
+        ]
 
     # Listing
 
@@ -255,7 +265,6 @@ class _Backfill:
         self.report.refreshed += 1
         self.report.messages_written += result.inserted + result.changed
         self.report.characters_written += result.text_length
-        self.report.problems += result.problems
 
     def _heartbeat(self, *, planned: int | None = None, finished: bool = False) -> None:
         with self.index.transaction():

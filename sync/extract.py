@@ -17,6 +17,7 @@ from sync.paths import absolute_path, basename
 from sync.values import clean
 
 SEPARATOR = "\n"
+TITLE_ROLE = "title"
 END_USER = re.compile(r"\s*\[([^\[\]\n]{1,100})\]\s*\S")
 
 
@@ -66,8 +67,9 @@ def message_document(message: Message, directory: str | None) -> Document:
     """Return the document of a message; directory resolves its relative paths."""
     text, own_length, spans = _join(message.parts)
     return Document(
-        message_id=message.id,
-        role=message.role,
+        message_id=clean(message.id),
+        # By its role a title is told from messages, so no message may have that one.
+        role=message.role if message.role != TITLE_ROLE else "unknown",
         timestamp=message.created_ms,
         stamp=message.stamp,
         text=text,
@@ -89,7 +91,7 @@ def title_document(session: Session) -> Document:
     title = clean(session.title)
     return Document(
         message_id=TITLE_MESSAGE_ID,
-        role="title",
+        role=TITLE_ROLE,
         timestamp=session.updated_ms,
         stamp="",
         text=title,

@@ -25,6 +25,9 @@ from sync.values import clean
 TOMBSTONE_MS = 24 * 60 * 60 * 1000
 
 
+CLOCK_SLACK_MS = 10 * 60 * 1000
+"""A time of writing that lies further ahead than this was taken from a clock that was wrong."""
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A session whose best copy differs from what is indexed."""
@@ -94,10 +97,10 @@ class Index:
         """Return the number of a source, giving it one the first time."""
         self.conn.execute(
             "INSERT INTO sources (kind, location) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            (kind, location),
+            (kind, clean(location)),
         )
         row = self.conn.execute(
-            "SELECT id FROM sources WHERE kind = ? AND location = ?", (kind, location)
+            "SELECT id FROM sources WHERE kind = ? AND location = ?", (kind, clean(location))
         ).fetchone()
         return int(row[0])
 
@@ -134,7 +137,8 @@ class Index:
     def source_failed(self, source_id: int, error: str) -> None:
         """Record why a source could not be read; the next sync lists it in any case."""
         self.conn.execute(
-            "UPDATE sources SET signature = NULL, error = ? WHERE id = ?", (error, source_id)
+            "UPDATE sources SET signature = NULL, error = ? WHERE id = ?",
+            (clean(error), source_id),
         )
 
     def source_read(self, source_id: int) -> None:
@@ -194,6 +198,10 @@ class Index:
             "SELECT count(*) FROM session_copies WHERE session_id = ?", (session_id,)
         ).fetchone()[0]
         return bool(left == 0)
+        self.conn.execute(
+            "DELETE FROM problems WHERE source_id = ? AND session_id = ? AND stage = 'read'",
+            (source_id, session_id),
+        )
 
     def plan(self, available: Iterable[int]) -> Iterator[Planned]:
         """Yield the sessions to refresh, latest activity first.
@@ -301,7 +309,7 @@ class Index:
                 (
                     source_id,
                     stage,
-                    cleaned(p.session_id),
+                    cleaned(p.session_id if session_id is None else session_id),
                     clean(p.item),
                     clean(p.reason),
                     now_ms,
@@ -314,6 +322,15 @@ class Index:
 
     def known_stamps(self, session_id: str) -> dict[str, str]:
         """Return the stamp of each indexed message of a session, by message id."""
+    def problems(self, source_id: int, stage: Literal["list", "read"]) -> list[BadRecord]:
+        """Return what is known to be unreadable, also where no one looked at it again."""
+        rows = self.conn.execute(
+            "SELECT item, reason, session_id FROM problems "
+            "WHERE source_id = ? AND stage = ? ORDER BY id",
+            (source_id, stage),
+        )
+        return [BadRecord(item=i, reason=r, session_id=s) for i, r, s in rows]
+
         rows = self.conn.execute(
             "SELECT message_id, stamp FROM documents WHERE session_id = ? AND message_id <> ?",
             (session_id, TITLE_MESSAGE_ID),
@@ -348,6 +365,10 @@ class Index:
             source_id,
             "read",
             writer.written.problems,
+        # What another copy lacks no longer matters.
+        self.conn.execute(
+            "DELETE FROM problems WHERE stage = 'read' AND session_id = ?", (session.id,)
+        )
             now_ms=fetched_at_ms,
             session_id=session.id,
         )
@@ -419,7 +440,16 @@ class Index:
     # Syncs
 
     def begin_sync(self, *, pid: int, now_ms: int) -> int:
-        """Note that a backfill begins; drop the records of old ones and of old deletions."""
+        """Note that a backfill begins; drop the records of old ones and of old deletions.
+
+        What was written by a clock that ran ahead would be newer than everything for as long
+        as it did: from now on it counts as written now.
+        """
+        for table, column in (("sessions", "fetched_at"), ("tombstones", "deleted_at")):
+            self.conn.execute(
+                f"UPDATE {table} SET {column} = :now WHERE {column} > :now + :slack",
+                {"now": now_ms, "slack": CLOCK_SLACK_MS},
+            )
         self.conn.execute("DELETE FROM syncs WHERE id <= (SELECT max(id) FROM syncs) - 100")
         self.conn.execute("DELETE FROM tombstones WHERE deleted_at < ?", (now_ms - TOMBSTONE_MS,))
         cursor = self.conn.execute(

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
-from sync.errors import SourceError
+from sync.errors import SourceError, SourceUnavailable
 from sync.index import Index, fingerprint
 from sync.model import BadRecord, LiveSource, SessionRef, Source
+from sync.values import clean, is_id
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 CHUNK = 1_000
 """Sessions that are noted in one transaction."""
@@ -54,11 +59,12 @@ def list_source(
 
     keep: sessions that are gone stay in the index, marked. again: list it also where it looks
     unchanged. between: called after each part, outside of transactions.
-    Raises SourceError where the source cannot be listed whole.
+    Raises SourceError where the source cannot be listed whole, whatever went wrong in it.
     """
     listed = Listed()
     began = now_ms()
-    signature = source.signature()
+    with _asking(source):
+        signature = source.signature()
     if signature is not None and signature == index.source_signature(source_id) and not again:
         listed.skipped = True
         note_current(index, source_id, now_ms=began)
@@ -68,7 +74,7 @@ def list_source(
     before = index.copies(source_id)
     seen: set[str] = set()
     changed: list[SessionRef] = []
-    for chunk in _chunks(source.sessions()):
+    for chunk in _chunks(map(_named, _each(source, source.sessions))):
         refs = [ref for ref in chunk if isinstance(ref, SessionRef)]
         listed.problems += [record for record in chunk if isinstance(record, BadRecord)]
         listed.sessions += len(refs)
@@ -127,13 +133,46 @@ def _gone(source: Source, missing: list[str], listed: Listed) -> list[str]:
 
 def _save_projects(index: Index, source: Source, listed: Listed) -> None:
     projects = []
-    for project in source.projects():
+    for project in _each(source, source.projects):
         if isinstance(project, BadRecord):
             listed.problems.append(project)
         else:
             projects.append(project)
     with index.transaction():
         index.save_projects(projects)
+
+
+@contextmanager
+def _asking(source: Source) -> Iterator[None]:
+    """Turn whatever a source raises into a SourceError: it must not stop the others."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise SourceUnavailable(f"{source.location}: {reason}") from error
+
+
+def _each(source: Source, items: Callable[[], Iterator[T]]) -> Iterator[T]:
+    with _asking(source):
+        iterator = iter(items())
+    while True:
+        with _asking(source):
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+        yield item
+
+
+def _named(found: SessionRef | BadRecord) -> SessionRef | BadRecord:
+    """Turn a session that could not be asked for by its id into a record of that."""
+    if isinstance(found, BadRecord) or is_id(found.id):
+        return found
+    return BadRecord(
+        item=f"session {clean(found.id)!r}", reason="its id is empty, or no text that can be stored"
+    )
 
 
 def _chunks(

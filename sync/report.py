@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sync.model import BadRecord
+from sync.values import clean
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_NOTHING = range(4)
 
@@ -56,7 +57,10 @@ class Report:
         return [p for source in self.sources for p in source.problems] + self.problems
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """0 done, 1 a session or source failed (strict: or a row), 3 nothing to read from."""
+        """0 done, 1 a session or source failed (strict: or a row), 3 nothing to read from.
+
+        Rows that could not be read count each time, also where nothing else has changed.
+        """
         if not self.sources:
             return EXIT_NOTHING
         if self.failures or any(source.error for source in self.sources):
@@ -67,7 +71,7 @@ class Report:
         return asdict(self)
 
     def to_text(self) -> str:
-        return "\n".join(self._lines())
+        return clean("\n".join(self._lines()))
 
     def _lines(self) -> list[str]:
         lines = []

@@ -84,14 +84,17 @@ class SessionWriter:
             if isinstance(item, BadRecord):
                 self.written.problems.append(item)
                 if item.message_id is not None:
-                    seen.add(item.message_id)
+                    seen.add(clean(item.message_id))
                 continue
-            if item.id in seen:
+            message_id = clean(item.id)
+            if not message_id:
+                self.written.problems.append(_nameless(self.session.id))
+            if message_id in seen:
                 continue
-            seen.add(item.id)
+            seen.add(message_id)
             reverted = reverts.is_reverted(item.id)
             if isinstance(item, Unchanged):
-                self._place(self.known[item.id], seq, reverted)
+                self._place(self.known[message_id], seq, reverted)
             else:
                 self._write(message_document(item, self.session.directory), seq, reverted)
             seq += 1
@@ -285,6 +288,12 @@ def token_columns(tokens: Tokens | None) -> dict[str, int | None]:
         "tokens_input", "tokens_output", "tokens_reasoning", "tokens_cache_read",
         "tokens_cache_write",
     )  # fmt: skip
+def _nameless(session_id: str) -> BadRecord:
+    return BadRecord(
+        item=f"a message of session {session_id}", reason="its id is empty", session_id=session_id
+    )
+
+
     values: tuple[int | None, ...] = astuple(tokens) if tokens is not None else (None,) * 5
     return dict(zip(names, values, strict=True))
 

@@ -92,6 +92,11 @@ def clean(text: str) -> str:
     return text
 
 
+def is_id(text: str) -> bool:
+    """Tell whether a text can name a row: it is not empty, and stored as it is."""
+    return bool(text) and clean(text) == text
+
+
 def shrink(text: str) -> str:
     """Replace ``data:`` URIs and long base64 by what they are: ``[image/png, 12.3 kB]``.
 

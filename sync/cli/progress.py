@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from sync.report import plural
+
 
 class TerminalProgress:
     """Draws a bar of sessions."""
@@ -46,13 +48,15 @@ class PlainProgress:
     def planned(self, sessions: int) -> None:
         self._planned = sessions
         if sessions:
-            click.echo(f"Indexing {sessions} sessions, newest first", err=True)
+            noun = plural(sessions, "session")
+            click.echo(f"Indexing {sessions} {noun}, newest first", err=True)
 
     def advanced(self, done: int) -> None:
         self._done += done
         if self._planned and self._done * 10 // self._planned > self._told:
             self._told = self._done * 10 // self._planned
-            click.echo(f"Indexed {self._done} of {self._planned} sessions", err=True)
+            noun = plural(self._planned, "session")
+            click.echo(f"Indexed {self._done} of {self._planned} {noun}", err=True)
 
     def finishing(self) -> None: ...
 

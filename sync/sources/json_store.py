@@ -31,11 +31,12 @@ from sync.model import (
 )
 from sync.sources.generations import json_imported_ms, stranded
 from sync.sources.json_tree import (
+    Closed,
     File,
     Tree,
+    bad_record,
     file_or_none,
     folder_mtime_ns,
-    folders,
     json_files,
     tree_of_storage,
     trees_of_projects,
@@ -53,13 +54,20 @@ def register_sources(config: SyncConfig) -> Sequence[Probe]:
     probes = []
     for folder in config.data_dirs:
         storage, projects = folder / "storage", folder / "project"
-        if (storage / "session").is_dir():
+        if _is_there(storage / "session"):
             probes.append(_probe(storage))
-        elif storage.is_dir():
+        elif _is_there(storage):
             probes.append(Probe(location=str(storage), what="no sessions in it"))
         if any(projects.glob("*/storage/session/info")):
             probes.append(_probe(projects))
     return probes
+
+
+def _is_there(folder: Path) -> bool:
+    try:
+        return folder.is_dir()
+    except OSError:
+        return True  # nobody may look into it, and so reading it says why
 
 
 def _probe(root: Path) -> Probe:
@@ -95,40 +103,49 @@ class JsonSource:
         A part that is rewritten in place is followed by its message, when the step ends.
         """
         digest = count = 0
+        closed = Closed()
         for tree in self._trees():
-            for folder in (*tree.sessions, *folders(tree.messages), tree.projects, tree.todos):
-                for file in json_files(folder) if folder else ():
+            held = (*tree.sessions, *closed.folders(tree.messages), tree.projects, tree.todos)
+            for folder in held:
+                for file in closed.files(folder):
                     digest = zlib.crc32(file.mark.encode("utf-8", "replace"), digest)
                     count += 1
-            for folder in _part_folders(tree):
+            for folder in _part_folders(tree, closed):
                 mark = f"{folder.name}:{folder_mtime_ns(folder)}"
                 digest = zlib.crc32(mark.encode("utf-8", "replace"), digest)
-        return f"{count} {digest:x} {self._imported_ms()}"
+        return f"{count} {digest:x} {closed.count} {self._imported_ms()}"
 
     def projects(self) -> Iterator[Project | BadRecord]:
+        closed = Closed()
         for tree in self._trees():
-            for file in json_files(tree.projects) if tree.projects else ():
+            for file in closed.files(tree.projects):
                 try:
                     yield project_from_object(file.stem, tree.read_object(file))
                 except (ValueError, OSError) as error:
-                    yield _bad(file, error)
+                    yield bad_record(file.path, error)
+        yield from closed.records(hide_sessions=False)
 
     def sessions(self) -> Iterator[SessionRef | BadRecord]:
         imported_ms = self._imported_ms()
+        closed = Closed()
+        held: dict[str, list[tuple[Tree, File]]] = {}
+        known: list[tuple[Tree, set[str]]] = []
         for tree in self._trees():
-            known: set[str] = set()
-            for folder in tree.sessions:
-                for file in json_files(folder):
-                    known.add(file.stem)
-                    yield self._ref(tree, file, imported_ms)
-            yield from _orphans(tree, known)
+            files = [file for folder in tree.sessions for file in closed.files(folder)]
+            for file in files:
+                held.setdefault(file.stem, []).append((tree, file))
+            known.append((tree, {file.stem for file in files}))
+        for places in held.values():
+            yield self._ref(*_latest(places), imported_ms)
+        yield from closed.records(hide_sessions=True)
+        for tree, names in known:
+            yield from _orphans(tree, names)
 
     def read(self, session_id: str, known: Mapping[str, str]) -> SessionCopy | None:
-        for tree in self._trees():
-            file = tree.session_file(session_id) if _is_name(session_id) else None
-            if file is not None:
-                return self._copy(tree, file, known)
-        return None
+        if not _is_name(session_id):
+            return None
+        places = [(tree, file) for tree in self._trees() for file in tree.session_files(session_id)]
+        return self._copy(*_latest(places), known) if places else None
 
     def close(self) -> None: ...
 
@@ -152,7 +169,7 @@ class JsonSource:
             data = tree.read_object(file)
             notes = list(_notes(tree, file.stem))
         except (ValueError, OSError) as error:
-            return _bad(file, error, session_id=file.stem, hides_session=True)
+            return bad_record(file.path, error, session_id=file.stem, hides_session=True)
         session = _session(tree, file, data, notes)
         marks = [file.mark]
         for note in notes:
@@ -180,6 +197,22 @@ class JsonSource:
             raise SourceUnavailable(f"{file.path}: {error}") from error
         session = replace(_session(tree, file, data, notes), todos=_todos(tree, file.stem))
         return SessionCopy(session=session, messages=_messages(tree, session, notes, known))
+
+
+def _latest(places: Sequence[tuple[Tree, File]]) -> tuple[Tree, File]:
+    """Return where a session was last active: moving to another project may leave it behind."""
+    return places[0] if len(places) == 1 else max(places, key=lambda place: _activity(*place))
+
+
+def _activity(tree: Tree, file: File) -> tuple[int, int]:
+    try:
+        data = tree.read_object(file)
+        notes = list(_notes(tree, file.stem))
+    except (ValueError, OSError):
+        return (-1, -1)
+    # Both files may share their messages, and then their own times decide.
+    own = _session(tree, file, data, ())
+    return (_session(tree, file, data, notes).updated_ms, own.updated_ms)
 
 
 def _session(tree: Tree, file: File, data: Mapping[str, object], notes: Sequence[_Note]) -> Session:
@@ -238,7 +271,7 @@ def _message(
             return
         data = tree.read_object(file)
     except (ValueError, OSError) as error:
-        yield _bad(file, error, session_id=session.id, message_id=message_id)
+        yield bad_record(file.path, error, session_id=session.id, message_id=message_id)
         return
     parts = list(sequence(data.get("parts")))
     bad = []
@@ -246,7 +279,7 @@ def _message(
         try:
             parts.append(tree.read_object(part))
         except (ValueError, OSError) as error:
-            bad.append(_bad(part, error, session_id=session.id))
+            bad.append(bad_record(part.path, error, session_id=session.id))
     yield message_v1(
         message_id,
         data,
@@ -281,40 +314,24 @@ def _orphans(tree: Tree, sessions: set[str]) -> Iterator[BadRecord]:
     Empty folders, and whatever else a deletion leaves behind, are nothing to report.
     """
     messages: set[str] = set()
-    for folder in folders(tree.messages):
-        files = json_files(folder)
+    closed = Closed()
+    for folder in closed.folders(tree.messages):
+        files = closed.files(folder)
         messages.update(file.stem for file in files)
         if files and folder.name not in sessions:
             yield BadRecord(item=str(folder), reason=f"{len(files)} messages without a session")
-    for folder in _part_folders(tree):
-        if folder.name not in messages and (files := json_files(folder)):
+    for folder in _part_folders(tree, closed):
+        if folder.name not in messages and (files := closed.files(folder)):
             yield BadRecord(item=str(folder), reason=f"{len(files)} parts without a message")
+    yield from closed.records(hide_sessions=False)
 
 
-def _part_folders(tree: Tree) -> Iterator[Path]:
-    for folder in folders(tree.parts):
+def _part_folders(tree: Tree, closed: Closed) -> Iterator[Path]:
+    for folder in closed.folders(tree.parts):
         if tree.nested:
-            yield from folders(folder)
+            yield from closed.folders(folder)
         else:
             yield folder
-
-
-def _bad(
-    file: File,
-    error: Exception,
-    *,
-    session_id: str | None = None,
-    message_id: str | None = None,
-    hides_session: bool = False,
-) -> BadRecord:
-    reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    return BadRecord(
-        item=str(file.path),
-        reason=reason,
-        session_id=session_id,
-        message_id=message_id,
-        hides_session=hides_session,
-    )
 
 
 def _is_name(text: str) -> bool:

@@ -7,8 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
+from typing import TypeVar
 
+from sync.model import BadRecord
 from sync.values import decode_json
+
+T = TypeVar("T")
 
 RETRY_S = 0.05
 FRESH_S = 2.0
@@ -52,12 +57,12 @@ class Tree:
         parts = self.parts / session_id if self.nested else self.parts
         return parts / message_id
 
-    def session_file(self, session_id: str) -> File | None:
+    def session_files(self, session_id: str) -> Iterator[File]:
+        """Yield the session's file; more than one where it was copied to another project."""
         for folder in self.sessions:
             found = file_or_none(folder / f"{session_id}.json")
             if found is not None:
-                return found
-        return None
+                yield found
 
     def read_json(self, file: File) -> object:
         """Return what a file holds; one that was written just now gets a second chance.
@@ -104,11 +109,59 @@ def trees_of_projects(projects: Path) -> Iterator[Tree]:
             )
 
 
+class Closed:
+    """Looks into folders, and keeps in mind those that cannot be looked into."""
+
+    def __init__(self) -> None:
+        self._met: dict[Path, OSError] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._met)
+
+    def folders(self, parent: Path) -> list[Path]:
+        return self._look(folders, parent)
+
+    def files(self, parent: Path | None) -> list[File]:
+        return [] if parent is None else self._look(json_files, parent)
+
+    def records(self, *, hide_sessions: bool) -> Iterator[BadRecord]:
+        """Yield a record for each. hide_sessions: whether sessions may lie in them."""
+        for path, error in self._met.items():
+            yield bad_record(path, error, hides_session=hide_sessions)
+
+    def _look(self, look: Callable[[Path], list[T]], parent: Path) -> list[T]:
+        try:
+            return look(parent)
+        except OSError as error:
+            self._met[parent] = error
+            return []
+
+
+def bad_record(
+    path: Path,
+    error: Exception,
+    *,
+    session_id: str | None = None,
+    message_id: str | None = None,
+    hides_session: bool = False,
+) -> BadRecord:
+    """Return a record of a file or folder that cannot be read."""
+    reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return BadRecord(
+        item=str(path),
+        reason=reason,
+        session_id=session_id,
+        message_id=message_id,
+        hides_session=hides_session,
+    )
+
+
 def folders(parent: Path) -> list[Path]:
     """Return the folders in a folder by name; none where it is missing. May raise OSError."""
     try:
         with os.scandir(parent) as entries:
-            return [Path(e.path) for e in sorted(entries, key=_name) if e.is_dir()]
+            return [Path(e.path) for e in sorted(entries, key=_name) if _is_folder(e)]
     except FileNotFoundError:
         return []
 
@@ -119,20 +172,22 @@ def json_files(parent: Path) -> list[File]:
     try:
         with os.scandir(parent) as entries:
             for entry in sorted(entries, key=_name):
-                if entry.name.endswith(".json") and entry.is_file():
-                    stat = entry.stat()
-                    found.append(File(Path(entry.path), stat.st_size, stat.st_mtime_ns))
+                if entry.name.endswith(".json"):
+                    file = file_or_none(Path(entry.path))
+                    if file is not None:
+                        found.append(file)
     except FileNotFoundError:
         return []
     return found
 
 
 def file_or_none(path: Path) -> File | None:
+    """Return a file; None for whatever else stands there, a link to nowhere among it."""
     try:
-        stat = path.stat()
+        found = path.stat()
     except OSError:
         return None
-    return File(path, stat.st_size, stat.st_mtime_ns)
+    return File(path, found.st_size, found.st_mtime_ns) if S_ISREG(found.st_mode) else None
 
 
 def folder_mtime_ns(path: Path) -> int:
@@ -145,3 +200,10 @@ def folder_mtime_ns(path: Path) -> int:
 
 def _name(entry: os.DirEntry[str]) -> str:
     return entry.name
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False  # a link to itself

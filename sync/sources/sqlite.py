@@ -189,22 +189,25 @@ def _messages(
 
 def _orphans(conn: sqlite3.Connection, layout: Layout) -> Iterator[BadRecord]:
     """Yield messages without a session and parts without a message, by the id they miss."""
-    sessions = session_ids_sql(layout)
+    sessions = f"SELECT id FROM ({session_ids_sql(layout)}) WHERE id IS NOT NULL"
     for table in ("message", "session_message"):
         if layout.has(table):
             for session_id, count in conn.execute(
                 f"SELECT session_id, count(*) FROM {table} "
-                f"WHERE session_id NOT IN ({sessions}) GROUP BY session_id"
+                f"WHERE session_id IS NULL OR session_id NOT IN ({sessions}) "
+                "GROUP BY session_id"
             ):
                 yield BadRecord(
                     item=f"{table}: rows of session {text(session_id)}",
                     reason=f"{count} without a session",
                 )
     if layout.has("part"):
-        messages = "SELECT id FROM message" if layout.has("message") else "SELECT NULL WHERE 0"
+        messages = "SELECT NULL WHERE 0"
+        if layout.has("message"):
+            messages = "SELECT id FROM message WHERE id IS NOT NULL"
         for message_id, count in conn.execute(
             f"SELECT message_id, count(*) FROM part "
-            f"WHERE message_id NOT IN ({messages}) GROUP BY message_id"
+            f"WHERE message_id IS NULL OR message_id NOT IN ({messages}) GROUP BY message_id"
         ):
             yield BadRecord(
                 item=f"part: rows of message {text(message_id)}",

@@ -116,7 +116,11 @@ def listing(
 
 
 def session_ids_sql(layout: Layout) -> str:
-    return " UNION ".join(f"SELECT id FROM {table}" for table in layout.session_tables)
+    """Return SQL for every id; an id that is no text cannot be asked for, and comes as NULL."""
+    return " UNION ".join(
+        f"SELECT CASE typeof(id) WHEN 'blob' THEN NULL ELSE id END AS id FROM {table}"
+        for table in layout.session_tables
+    )
 
 
 def todos(conn: sqlite3.Connection, layout: Layout, session_id: str) -> tuple[Todo, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from sync.backfill import Silent, run_backfill
 from sync.errors import SourceUnavailable
 from sync.index import Index
-from sync.model import RANK_API, RANK_JSON, RANK_V1, RANK_V2, BadRecord, Project
+from sync.model import RANK_API, RANK_JSON, RANK_V1, RANK_V2, BadRecord, Project, SessionRef
 from sync.report import EXIT_DONE, EXIT_FAILED, EXIT_NOTHING
 from tests.builders import MINUTE, T0, session, user
 from tests.sync.memory_source import MemorySource

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sync.extract import end_user, message_document, title_document
 from sync.model import FileEdit, Part
-from tests.builders import T0, assistant, session, synthetic, text, tool, user
+from tests.builders import T0, assistant, message, session, synthetic, text, tool, user
 
 
 def spans(document: object) -> list[tuple[str, str]]:
@@ -131,3 +131,8 @@ def test_a_title_is_dated_by_the_last_activity() -> None:
 )
 def test_the_end_user_of_a_title(title: str, name: str | None) -> None:
     assert end_user(title) == name
+
+
+def test_no_message_passes_for_a_title() -> None:
+    document = message_document(message("m1", "title", "words"), None)
+    assert (document.role, document.text) == ("unknown", "words")

@@ -19,6 +19,7 @@ from sync.model import (
     Project,
     Revert,
     Session,
+    SessionRef,
     Todo,
     Unchanged,
 )
@@ -325,3 +326,88 @@ def test_each_kind_of_store_is_found(tmp_path: Path) -> None:
         (str(tmp_path / "both" / "project"), "JSON store", True),
         (str(tmp_path / "none" / "storage"), "no sessions in it", False),
     ]
+
+
+def test_of_two_files_of_one_session_the_last_active_counts(
+    store: JsonStore, source: JsonSource
+) -> None:
+    """Moving to another project can leave the old file behind."""
+    store.session("ses_1", "Old", project="aaa", updated=T0)
+    store.session("ses_1", "New", project="global", updated=T0 + MINUTE)
+    store.session("ses_2", "New too", project="aaa", updated=T0 + MINUTE)
+    store.session("ses_2", "Old too", project="global", updated=T0)
+    bad = store.session("ses_3", project="aaa")
+    bad.write_text("{", encoding="utf-8")
+    age(bad)
+    store.session("ses_3", "Readable", project="global")
+    # Both files have this message, so it does not tell them apart.
+    store.message("msg_1", "ses_1", "user", "later", at=T0 + 2 * MINUTE)
+    refs = [item for item in source.sessions() if isinstance(item, SessionRef)]
+    titles = {"ses_1": "New", "ses_2": "New too", "ses_3": "Readable"}
+    assert [ref.id for ref in refs] == list(titles)
+    assert {ref.id: ref.title for ref in refs} == titles
+    assert {name: read(source, name)[0].title for name in titles} == titles
+
+
+@pytest.mark.parametrize("folder", ["part", "message", "project", "todo"])
+def test_a_file_in_place_of_a_folder_costs_what_the_folder_would_have_held(
+    store: JsonStore, source: JsonSource, folder: str
+) -> None:
+    store.session("ses_1")
+    (store.root / folder).write_text("not a folder", encoding="utf-8")
+    assert source.signature()
+    records = [*source.projects(), *source.sessions()]
+    told = [r.item for r in records if isinstance(r, BadRecord) and not r.hides_session]
+    assert told == ([] if folder == "todo" else [str(store.root / folder)])
+    if folder != "message":
+        assert [r.id for r in records if isinstance(r, SessionRef)] == ["ses_1"]
+
+
+def test_links_that_lead_nowhere_hide_nothing(store: JsonStore, source: JsonSource) -> None:
+    path = store.session("ses_1")
+    for folder in (store.root / "session", path.parent, store.root / "message"):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "loop").symlink_to("loop")
+        (folder / "loop.json").symlink_to("loop.json")
+        (folder / "broken.json").symlink_to("missing.json")
+        (folder / "folder.json").mkdir()
+    assert list(listed(source)) == ["ses_1"]
+    assert problems(source) == []
+
+
+def test_a_closed_folder_hides_its_sessions_and_no_others(
+    store: JsonStore, source: JsonSource
+) -> None:
+    closed = store.session("ses_2", project="closed").parent
+    store.session("ses_1")
+    store.message("msg_1", "ses_1", "user", "readable")
+    before = source.signature()
+    closed.chmod(0)
+    try:
+        if os.access(closed, os.R_OK):
+            pytest.skip("not applicable to an administrator, who may look into every folder")
+        assert source.signature() != before
+        assert list(listed(source)) == ["ses_1"]
+        [bad] = problems(source)
+        assert (bad.item, bad.reason, bad.hides_session) == (
+            str(closed),
+            "Permission denied",
+            True,
+        )
+    finally:
+        closed.chmod(0o700)
+
+
+def test_a_closed_store_is_found_and_says_why_it_cannot_be_read(tmp_path: Path) -> None:
+    store = JsonStore(tmp_path)
+    store.session("ses_1")
+    store.root.chmod(0)
+    try:
+        if os.access(store.root, os.R_OK):
+            pytest.skip("not applicable to an administrator, who may look into every folder")
+        [probe] = register_sources(SyncConfig(data_dirs=(tmp_path,)))
+        assert probe.source is not None
+        with pytest.raises(SourceUnavailable, match="Permission denied"):
+            list(probe.source.sessions())
+    finally:
+        store.root.chmod(0o700)

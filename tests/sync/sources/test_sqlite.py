@@ -335,10 +335,9 @@ def test_a_session_without_a_usable_id_is_reported(path: Path, source: SqliteSou
         db.session("ses_1")
         db.conn.execute("INSERT INTO session (id) VALUES (NULL)")
         db.conn.execute("INSERT INTO session (id) VALUES (CAST(X'FF' AS TEXT))")
+        db.conn.execute("INSERT INTO session (id) VALUES (CAST('ses_2' AS BLOB))")
     assert list(listed(source)) == ["ses_1"]
-    assert [(p.reason, p.hides_session) for p in problems(source)] == [
-        ("its id is no text", True)
-    ] * 2
+    assert {(p.reason, p.hides_session) for p in problems(source)} == {("its id is no text", True)}
 
 
 def test_orphans_are_reported_and_no_session_is_made_of_them(
@@ -356,6 +355,27 @@ def test_orphans_are_reported_and_no_session_is_made_of_them(
         BadRecord(item="part: rows of message msg_gone", reason="1 without a message"),
     ]
     assert [texts(m) for m in messages(source, "ses_1")] == [["kept"]]
+
+
+def test_rows_that_name_nobody_are_orphans_and_hide_no_others(
+    path: Path, source: SqliteSource
+) -> None:
+    with Database(path, "1.18") as db:
+        db.conn.executescript("DROP TABLE message; DROP TABLE part")
+        db.conn.execute("CREATE TABLE message (id, session_id, data)")
+        db.conn.execute("CREATE TABLE part (id, message_id, session_id, data)")
+        db.conn.execute("INSERT INTO session (id) VALUES (NULL)")
+        db.conn.execute("INSERT INTO message VALUES (NULL, NULL, '{}')")
+        db.conn.execute("INSERT INTO message VALUES ('msg_2', 'ses_gone', '{}')")
+        db.conn.execute("INSERT INTO part VALUES ('prt_1', NULL, NULL, '{}')")
+        db.conn.execute("INSERT INTO part VALUES ('prt_2', 'msg_gone', NULL, '{}')")
+    assert [(p.item, p.reason) for p in problems(source)] == [
+        ("session None", "its id is no text"),
+        ("message: rows of session None", "1 without a session"),
+        ("message: rows of session ses_gone", "1 without a session"),
+        ("part: rows of message None", "1 without a message"),
+        ("part: rows of message msg_gone", "1 without a message"),
+    ]
 
 
 # What can be wrong with the file
