@@ -308,3 +308,106 @@ def test_progress_is_told_of_every_session(index: Index) -> None:
     run_backfill(index, [source], progress=Recorder())
     assert told[0] == 7
     assert sum(told) == 0
+
+
+def test_whatever_a_source_raises_while_it_lists_stops_no_other_source(index: Index) -> None:
+    class Broken(MemorySource):
+        def sessions(self) -> Iterator[SessionRef | BadRecord]:
+            yield from super().sessions()
+            raise PermissionError(13, "Permission denied", "/data/x")
+
+    class Unsigned(MemorySource):
+        def signature(self) -> str | None:
+            raise ValueError("no digest")
+
+    broken, unsigned, good = Broken("/a"), Unsigned("/b"), MemorySource("/c")
+    for source, name in ((broken, "s1"), (unsigned, "s2"), (good, "s3")):
+        source.put(session(name, name), user("m1", name))
+    report = run_backfill(index, [broken, unsigned, good])
+    assert [one.error for one in report.sources] == [
+        "/a: PermissionError: [Errno 13] Permission denied: '/data/x'",
+        "/b: ValueError: no digest",
+        None,
+    ]
+    assert report.exit_code() == EXIT_FAILED
+    assert titles(index) == ["s3"]
+
+
+@pytest.mark.parametrize("name", ["", "ses_\udcff", "ses_\0"])
+def test_a_session_whose_id_cannot_be_stored_is_reported_and_its_neighbours_indexed(
+    index: Index, name: str
+) -> None:
+    source = MemorySource("/data/\udcff/opencode.db")
+    source.put(session(name, "Nameless"), user("m1", "unreachable"))
+    source.put(session("s2", "Named"), user("m1", "reachable"))
+    for _ in range(2):
+        report = run_backfill(index, [source])
+        [bad] = report.all_problems
+        assert bad.reason == "its id is empty, or no text that can be stored"
+        assert "\udcff" not in report.to_text()
+    assert titles(index) == ["Named"]
+    assert index.conn.execute("SELECT location FROM sources").fetchall() == [
+        ("/data/\ufffd/opencode.db",)
+    ]
+
+
+def test_messages_with_odd_ids_are_found_or_reported(index: Index) -> None:
+    source = MemorySource()
+    bad = BadRecord(item="x", reason="y", session_id="s1", message_id="m\udc00")
+    source.put(session("s1"), user("", "nameless"), user("m\0", "one"), user("m\udcff", "two"), bad)
+    for _ in range(2):
+        report = run_backfill(index, [source])
+        assert [(p.item, p.reason) for p in report.problems] == [
+            ("a message of session s1", "its id is empty"),
+            ("x", "y"),
+        ]
+    rows = index.conn.execute("SELECT message_id, text FROM documents WHERE seq >= 0")
+    assert rows.fetchall() == [("m\ufffd", "one")]
+
+
+def test_rows_that_could_not_be_read_count_in_every_sync(index: Index) -> None:
+    """Else a strict sync would be an error once, and then never again."""
+    source = MemorySource()
+    source.put(session("s1"), user("m1", "one"), BadRecord(item="message m2", reason="not JSON"))
+    source.bad = [BadRecord(item="message m3", reason="orphan")]
+    source.stable_signature = "same"
+    for refreshed in (1, 0, 0):
+        report = run_backfill(index, [source])
+        assert report.refreshed == refreshed
+        assert [p.item for p in report.all_problems] == ["message m3", "message m2"]
+        assert (report.exit_code(), report.exit_code(strict=True)) == (EXIT_DONE, EXIT_FAILED)
+    source.stable_signature = "mended"
+    source.bad = []
+    source.put(session("s1", at=T0 + 1), user("m1", "one"))
+    assert run_backfill(index, [source]).exit_code(strict=True) == EXIT_DONE
+
+
+def test_what_a_clock_that_ran_ahead_wrote_is_replaced_once_it_is_right(index: Index) -> None:
+    source = MemorySource()
+    for name in ("s1", "s2"):
+        source.put(session(name, "Old"), user("m1", "one"))
+    year_s = 365 * 86_400
+    now_s = T0 / 1000
+    run_backfill(index, [source], clock=lambda: now_s + year_s)
+    del source.held["s2"]
+    source.put(session("s1", "New", at=T0 + 1), user("m1", "one"))
+    report = run_backfill(index, [source], clock=lambda: now_s)
+    assert (titles(index), report.refreshed, report.superseded) == (["New"], 1, 0)
+    source.put(session("s2", "Back", at=T0 + 2), user("m1", "one"))
+    run_backfill(index, [source], clock=lambda: now_s + 1)
+    assert titles(index) == ["New", "Back"]
+
+
+def test_what_is_wrong_with_a_copy_is_forgotten_once_another_one_counts(index: Index) -> None:
+    database, service = MemorySource("/db"), MemorySource("http://x", kind="api", rank=RANK_API)
+    bad = BadRecord(item="message m2", reason="not JSON", session_id="s1")
+    database.put(session("s1"), user("m1", "one"), bad)
+    database.put(session("s2"), user("m1", "two"))
+    assert run_backfill(index, [database]).all_problems == [bad]
+    service.put(session("s1", at=T0 + 1), user("m1", "one"))
+    assert run_backfill(index, [database, service]).all_problems == []
+    service.put(session("s2", at=T0 + 1), user("m1", "two"), bad)
+    assert [p.item for p in run_backfill(index, [database, service]).all_problems] == [bad.item]
+    del service.held["s2"]
+    service.authoritative = True
+    assert run_backfill(index, [database, service]).all_problems == []
