@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -134,6 +135,7 @@ async def over_mcp_stdio(place: Path) -> dict[str, Given]:
         command=sys.executable,
         args=["-m", "sync", "mcp", "--index", str(place / "history.db")],
         cwd=place,
+        env=dict(os.environ),  # the library hands on little of it, and not the time zone
     )
     return await over_mcp(Client(stdio_client(server)))
 

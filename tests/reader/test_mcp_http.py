@@ -93,7 +93,8 @@ async def test_the_tools_are_listed_as_tools_json_has_them(address: str, mode: s
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_call_is_answered_with_text_and_structure(address: str, mode: str) -> None:
     async with connected(address, mode=mode) as client:
-        result = await client.call_tool("history-search-messages", {"query": '"five seconds"'})
+        inputs = {"query": '"five seconds"', "timezone": "UTC"}
+        result = await client.call_tool("history-search-messages", inputs)
     assert not result.is_error
     [content] = result.content
     assert content.type == "text"
