@@ -24,9 +24,9 @@ from sync.values import clean
 
 TOMBSTONE_MS = 24 * 60 * 60 * 1000
 
-
 CLOCK_SLACK_MS = 10 * 60 * 1000
 """A time of writing that lies further ahead than this was taken from a clock that was wrong."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -194,14 +194,14 @@ class Index:
             "DELETE FROM session_copies WHERE source_id = ? AND session_id = ?",
             (source_id, session_id),
         )
-        left = self.conn.execute(
-            "SELECT count(*) FROM session_copies WHERE session_id = ?", (session_id,)
-        ).fetchone()[0]
-        return bool(left == 0)
         self.conn.execute(
             "DELETE FROM problems WHERE source_id = ? AND session_id = ? AND stage = 'read'",
             (source_id, session_id),
         )
+        left = self.conn.execute(
+            "SELECT count(*) FROM session_copies WHERE session_id = ?", (session_id,)
+        ).fetchone()[0]
+        return bool(left == 0)
 
     def plan(self, available: Iterable[int]) -> Iterator[Planned]:
         """Yield the sessions to refresh, latest activity first.
@@ -318,10 +318,6 @@ class Index:
             ),
         )
 
-    # Sessions
-
-    def known_stamps(self, session_id: str) -> dict[str, str]:
-        """Return the stamp of each indexed message of a session, by message id."""
     def problems(self, source_id: int, stage: Literal["list", "read"]) -> list[BadRecord]:
         """Return what is known to be unreadable, also where no one looked at it again."""
         rows = self.conn.execute(
@@ -331,6 +327,10 @@ class Index:
         )
         return [BadRecord(item=i, reason=r, session_id=s) for i, r, s in rows]
 
+    # Sessions
+
+    def known_stamps(self, session_id: str) -> dict[str, str]:
+        """Return the stamp of each indexed message of a session, by message id."""
         rows = self.conn.execute(
             "SELECT message_id, stamp FROM documents WHERE session_id = ? AND message_id <> ?",
             (session_id, TITLE_MESSAGE_ID),
@@ -361,14 +361,14 @@ class Index:
         writer.write_todos()
         self._settle_forks(session.id, before, writer.written)
         self.settle_stranded(session.id)
-        self.replace_problems(
-            source_id,
-            "read",
-            writer.written.problems,
         # What another copy lacks no longer matters.
         self.conn.execute(
             "DELETE FROM problems WHERE stage = 'read' AND session_id = ?", (session.id,)
         )
+        self.replace_problems(
+            source_id,
+            "read",
+            writer.written.problems,
             now_ms=fetched_at_ms,
             session_id=session.id,
         )

@@ -266,6 +266,12 @@ class SessionWriter:
         self.conn.execute("DELETE FROM document_paths WHERE document_id = ?", (document_id,))
 
 
+def _nameless(session_id: str) -> BadRecord:
+    return BadRecord(
+        item=f"a message of session {session_id}", reason="its id is empty", session_id=session_id
+    )
+
+
 class _Reverts:
     """Tells, message by message in order, which ones a revert undid."""
 
@@ -288,12 +294,6 @@ def token_columns(tokens: Tokens | None) -> dict[str, int | None]:
         "tokens_input", "tokens_output", "tokens_reasoning", "tokens_cache_read",
         "tokens_cache_write",
     )  # fmt: skip
-def _nameless(session_id: str) -> BadRecord:
-    return BadRecord(
-        item=f"a message of session {session_id}", reason="its id is empty", session_id=session_id
-    )
-
-
     values: tuple[int | None, ...] = astuple(tokens) if tokens is not None else (None,) * 5
     return dict(zip(names, values, strict=True))
 
