@@ -52,7 +52,7 @@ FROM documents WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
 """
 
 _PARTS = """
-SELECT document_id, seq, kind, call, name, title, status, started, ended, start, length
+SELECT document_id, seq, kind, call, name, title, status, started, ended, only_in, start, length
 FROM parts WHERE document_id IN (SELECT value FROM json_each(:ids)) ORDER BY document_id, seq
 """
 
@@ -64,7 +64,10 @@ WHERE d.session_id = :session_id AND d.message_id = :message_id AND p.seq = :par
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One piece of a message. own: its role said it, and not OpenCode on its behalf."""
+    """One piece of a message. own: its role said it, and not OpenCode on its behalf.
+
+    only_in: json, v1 or v2 where only that older copy of the session still has it.
+    """
 
     seq: int
     kind: str
@@ -76,6 +79,7 @@ class Part:
     ended_ms: int | None
     text: str
     own: bool
+    only_in: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +106,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message, whole. seq: position in the session."""
+    """One message, whole. seq: position in the session; only_in: as in Part."""
 
     message_id: str
     seq: int
@@ -117,6 +121,11 @@ class Message:
     reverted: bool
     only_in: str | None
     parts: tuple[Part, ...]
+
+    @property
+    def parts_only_in(self) -> tuple[str, ...]:
+        """Return which older copies have pieces that the newer ones lost."""
+        return tuple(sorted({part.only_in for part in self.parts if part.only_in}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +219,7 @@ def _message(row: Sequence[Any], parts: Sequence[Sequence[Any]]) -> Message:
 
 
 def _part(row: Sequence[Any], text: str, own_length: int) -> Part:
-    seq, kind, call, name, title, status, started, ended, start, length = row
+    seq, kind, call, name, title, status, started, ended, only_in, start, length = row
     return Part(
         seq=seq,
         kind=kind,
@@ -222,6 +231,7 @@ def _part(row: Sequence[Any], text: str, own_length: int) -> Part:
         ended_ms=ended,
         text=text[start : start + length],
         own=start + length <= own_length,
+        only_in=only_in,
     )
 
 

@@ -149,6 +149,7 @@ def _message_json(message: Message, session_id: str, url_for: UrlFor) -> dict[st
                 "status": part.status,
                 "started": part.started_ms,
                 "ended": part.ended_ms,
+                "onlyIn": part.only_in,
                 "text": part.text,
             }
             for part in message.parts

@@ -377,6 +377,29 @@ async def test_forks_reverts_and_subagents_are_marked(tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio
+async def test_what_only_older_copies_have_and_what_has_no_price_is_said(tmp_path: Path) -> None:
+    path = fill(
+        tmp_path / "history.db",
+        copy(
+            session("ses_1"),
+            user("msg_1", "Go"),
+            assistant("msg_2", "One", tokens=tokens(5, 5), cost=0.0),
+            assistant("msg_3", "Two", tokens=tokens(5, 5), cost=0.5),
+        ),
+    )
+    with closing(sqlite3.connect(path)) as conn, conn:
+        conn.execute("UPDATE documents SET only_in = 'v1' WHERE message_id = 'msg_1'")
+        conn.execute(
+            "UPDATE parts SET only_in = 'json' WHERE document_id ="
+            " (SELECT id FROM documents WHERE message_id = 'msg_2')"
+        )
+    shown = await page(Datasette([str(path)]), "/-/history/session/ses_1")
+    assert shown.words.count("only in v1") == 1
+    assert shown.words.count("partly only in json") == 1
+    assert "Not priced 1 answer with tokens and no cost" in shown.words
+
+
+@pytest.mark.asyncio
 async def test_a_long_output_is_cut_and_its_whole_text_is_one_link_away(ds: Datasette) -> None:
     shown = await page(ds, "/-/history/session/ses_a")
     (link,) = [href for href in shown.values("a", "href") if "/text/" in href]
