@@ -17,6 +17,7 @@ from typing import Any, Literal, Self
 from datasette_history.schema import TITLE_MESSAGE_ID, session_range
 from sync import forks, storage
 from sync.extract import end_user
+from sync.forgotten import Forgotten, ForgottenSessions
 from sync.full_text import FullText
 from sync.model import BadRecord, Project, Session, SessionCopy, SessionRef, SourceKind
 from sync.session_writer import SessionWriter, Written, cleaned, token_columns
@@ -67,6 +68,7 @@ class Index:
         self.conn = conn
         self.path = path
         self._fts = FullText(conn)
+        self.forgotten = ForgottenSessions(path)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -162,7 +164,8 @@ class Index:
         return dict(rows.fetchall())
 
     def record_copies(self, source_id: int, refs: Iterable[SessionRef]) -> None:
-        """Note what a source lists."""
+        """Note what a source lists, but for what was forgotten: that leaves no trace."""
+        forgotten = self.forgotten.all()
         self.conn.executemany(
             """
             INSERT INTO session_copies
@@ -178,6 +181,7 @@ class Index:
                     ref.stranded,
                 )
                 for ref in refs
+                if ref.id not in forgotten
             ),
         )  # fmt: skip
 
@@ -346,7 +350,7 @@ class Index:
         before the session was deleted, is refused ("stale") and changes nothing.
         """
         session = copy.session
-        if self._is_stale(session.id, fetched_at_ms):
+        if self._is_stale(session.id, fetched_at_ms) or self._is_forgotten(session, fetched_at_ms):
             return Written(outcome="stale")
         if session.project_id is not None:
             self.conn.execute(
@@ -490,6 +494,18 @@ class Index:
             {"id": session_id, "fetched_at": fetched_at_ms},
         ).fetchone()
         return row is not None
+
+    def _is_forgotten(self, session: Session, now_ms: int) -> bool:
+        """Tell whether a session must not be written; subagents go along, also later ones."""
+        forgotten = self.forgotten.all()
+        if session.id not in forgotten and session.parent_id not in forgotten:
+            return False
+        if session.id not in forgotten:
+            self.forgotten.add([Forgotten(session.id, now_ms, session.parent_id)])
+        self.conn.execute("PRAGMA secure_delete = ON")
+        self.conn.execute("DELETE FROM session_copies WHERE session_id = ?", (session.id,))
+        self.conn.execute("PRAGMA secure_delete = OFF")
+        return True
 
     def _save_session(
         self, session: Session, source_id: int, fingerprint: str, fetched_at_ms: int

@@ -30,6 +30,8 @@ COMMANDS = LazyCommands(
     {
         "watch": "sync.cli.watch:watch",
         "serve": "sync.cli.serve:serve",
+        "forget": "sync.cli.forget:forget_command",
+        "audit": "sync.cli.audit:audit",
         "search": "sync.cli.read:search",
         "sessions": "sync.cli.read:sessions",
         "edits": "sync.cli.read:edits",
