@@ -13,6 +13,10 @@ from sync.errors import IndexUnusable
 
 MODE = 0o600
 
+AGENT_TOKEN = "agent-token"
+COOKIE_SECRET = "cookie-secret"
+"""Names of the secrets that `serve` keeps beside the index."""
+
 SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """A link is not followed, and a named pipe in place of the file is not waited for."""
 

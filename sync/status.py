@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from datasette_history import schema
+from sync.forgotten import ForgottenSessions
 from sync.hookspecs import Probe
+from sync.private_files import AGENT_TOKEN, COOKIE_SECRET
 from sync.report import plural
 from sync.values import clean
 
@@ -43,7 +45,10 @@ class Problem:
 
 @dataclass(slots=True)
 class Status:
-    """state: as schema.state(), or missing. Times are ISO 8601, UTC."""
+    """state: as schema.state(), or missing. Times are ISO 8601, UTC.
+
+    files: all that exists beside the index, itself included: what to delete to leave nothing.
+    """
 
     index: str
     state: str
@@ -55,6 +60,7 @@ class Status:
     sources: list[IndexedSource] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     last_sync: dict[str, Any] | None = None
+    files: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,7 +73,7 @@ class Status:
         lines += [f"  {place.location}: {place.what}" for place in self.places]
         lines.append(f"Index {self.index}")
         if self.state != "current":
-            return [*lines, f"  {_REMEDY[self.state]}"]
+            return [*lines, f"  {_REMEDY[self.state]}", *self._file_lines()]
         lines.append(
             f"  {self.sessions} {plural(self.sessions, 'session')}, {self.documents} "
             f"{plural(self.documents, 'document')}, {self.bytes / 1e6:.1f} MB"
@@ -84,7 +90,10 @@ class Status:
         if self.problems:
             lines.append(f"Not read: {len(self.problems)}")
             lines += [f"  {p.item}: {p.reason}" for p in self.problems]
-        return lines
+        return lines + self._file_lines()
+
+    def _file_lines(self) -> list[str]:
+        return ["Files", *(f"  {file}" for file in self.files)] if self.files else []
 
 
 _LEFT = (
@@ -105,17 +114,24 @@ def read_status(path: Path, probes: Sequence[Probe]) -> Status:
     """Look at the index without writing it; a missing or foreign one is a state, not an error."""
     places = [Place(p.location, p.what, p.source is not None) for p in probes]
     if not path.exists():
-        return Status(str(path), "missing", places)
+        return Status(str(path), "missing", places, files=_files(path))
     conn = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
     try:
         status = Status(str(path), schema.state(conn), places, bytes=path.stat().st_size)
+        status.files = _files(path)
         if status.state == "current":
             _read_index(conn, status)
         return status
     except sqlite3.DatabaseError:
-        return Status(str(path), "damaged", places)
+        return Status(str(path), "damaged", places, files=_files(path))
     finally:
         conn.close()
+
+
+def _files(path: Path) -> list[str]:
+    names = [path.name + end for end in ("", "-wal", "-shm", "-journal")]
+    beside = [path.with_name(name) for name in (*names, AGENT_TOKEN, COOKIE_SECRET, "sample")]
+    return [str(file) for file in (*beside, ForgottenSessions(path).path) if file.exists()]
 
 
 def _read_index(conn: sqlite3.Connection, status: Status) -> None:

@@ -12,17 +12,21 @@ import random
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from datasette_history import schema
 from sync.errors import IndexUnusable
+from sync.network_disk import network_file_system
 
 log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_S = 60
 START_TIMEOUT_S = 30
 """How long to keep trying while other processes create or rebuild the same file."""
+
+OWN_FOLDER = "history-search"
+"""The folder that is made for the index where nobody names another; it is nobody else's."""
 
 MERGE_SEGMENTS = 64
 """Segments that a level of the FTS index may collect before SQLite merges them in one go."""
@@ -35,6 +39,13 @@ def open_index(path: Path) -> sqlite3.Connection:
     file is left as it is.
     """
     _make_private(path)
+    if kind := network_file_system(path):
+        log.warning(
+            "%s is on a network file system (%s): use it from one machine only, since its locks "
+            "and its privacy are not kept there; --index names a place on a local disk",
+            path,
+            kind,
+        )
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         try:
@@ -52,11 +63,18 @@ def open_index(path: Path) -> sqlite3.Connection:
 
 
 def delete_index(path: Path) -> None:
-    """Delete an index with its -wal and -shm; a file that is not an index is refused."""
-    if path.exists():
-        _require_ours(path)
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    """Delete an index with its -wal and -shm; a file that is not an index is refused.
+
+    Of a link, what it leads to goes. Raises IndexUnusable where nothing can be deleted.
+    """
+    try:
+        path = path.resolve()
+        if path.exists():
+            _require_ours(path)
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError as error:
+        raise IndexUnusable(f"{path} cannot be deleted: {error.strerror}") from error
 
 
 @contextmanager
@@ -80,6 +98,8 @@ def _make_private(path: Path) -> None:
         if path.is_dir():
             raise IndexUnusable(f"{path} is a directory; name a file with --index")
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        if path.parent.name == OWN_FOLDER:
+            path.parent.chmod(0o700)
     except OSError as error:
         raise IndexUnusable(
             f"{path} cannot be written: {error.strerror}; name another file with --index"
@@ -87,6 +107,11 @@ def _make_private(path: Path) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
+    if _is_foreign(path):
+        raise IndexUnusable(
+            f"{path} is an SQLite database, but not an index of conversation history; "
+            "it was not touched. Name another file with --index"
+        )
     conn = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
     try:
         _prepare(conn, path)
@@ -96,19 +121,42 @@ def _connect(path: Path) -> sqlite3.Connection:
     return conn
 
 
+def _is_foreign(path: Path) -> bool:
+    """Tell whether a file is somebody else's database, without changing it.
+
+    A connection that may write would take over what a killed program left in a -wal or a
+    journal, merely by looking. Where only such a one can look, the answer is no.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as conn:
+            return schema.state(conn) == "foreign"
+    except sqlite3.OperationalError as error:
+        must_be_rolled_back = "readonly" in str(error) and path.stat().st_size > 0
+        journal = path.with_name(path.name + "-journal")
+        return must_be_rolled_back and journal.exists() and not _has_our_header(path)
+
+
 def _prepare(conn: sqlite3.Connection, path: Path) -> None:
     if schema.state(conn) == "foreign":
-        raise IndexUnusable(
-            f"{path} is an SQLite database, but not an index of conversation history; "
-            "it was not touched. Name another file with --index"
-        )
-    path.chmod(0o600)
+        raise IndexUnusable(f"{path} has become somebody else's database")
+    _close_to_others(path)
     conn.execute("PRAGMA journal_mode = WAL")
     conn.execute("PRAGMA synchronous = NORMAL")
     conn.execute("PRAGMA cache_size = -65536")
     if schema.state(conn) != "current":
         with transaction(conn):
             _create(conn)
+
+
+def _close_to_others(path: Path) -> None:
+    """Make files private that were not; the -wal of a file that was readable once still is."""
+    for suffix in ("", "-wal", "-shm"):
+        try:
+            path.with_name(path.name + suffix).chmod(0o600)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise IndexUnusable(f"{path} cannot be made private: {error.strerror}") from error
 
 
 def _create(conn: sqlite3.Connection) -> None:
@@ -155,7 +203,11 @@ def _require_ours(path: Path) -> None:
         finally:
             conn.close()
     except sqlite3.DatabaseError:
-        with path.open("rb") as file:
-            ours = file.read(100)[68:72] == schema.APPLICATION_ID.to_bytes(4, "big")
+        ours = _has_our_header(path)
     if not ours:
         raise IndexUnusable(f"{path} is not an index of conversation history; it was not touched")
+
+
+def _has_our_header(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(100)[68:72] == schema.APPLICATION_ID.to_bytes(4, "big")

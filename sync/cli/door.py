@@ -14,11 +14,9 @@ from datasette.plugins import pm
 
 from datasette_history.resources import metadata_path
 from sync.cli.guard import App, Receive, Scope, Send
-from sync.private_files import secret_text
+from sync.private_files import AGENT_TOKEN, COOKIE_SECRET, secret_text
 
 AGENT: Final = "agent"
-AGENT_TOKEN: Final = "agent-token"
-COOKIE_SECRET: Final = "cookie-secret"
 READERS: Final = {"id": ["root", AGENT]}
 
 SETTINGS: Final = {

@@ -15,6 +15,7 @@ from sync.hookspecs import Probe, SyncConfig
 from sync.model import Source
 from sync.plugins import make_plugin_manager, probe_sources
 from sync.sources.api_registration import PASSWORD_VARIABLE, USERNAME_VARIABLE, from_url
+from sync.storage import OWN_FOLDER
 
 INDEX_VARIABLE = "OPENCODE_HISTORY_INDEX"
 
@@ -23,7 +24,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def default_index(config: SyncConfig) -> Path:
     """Return where the index is when nobody says otherwise: beside OpenCode's own data."""
-    return config.data_dirs[0] / "history-search" / "history.db"
+    return config.data_dirs[0] / OWN_FOLDER / "history.db"
 
 
 def machine_config() -> SyncConfig:

@@ -11,13 +11,14 @@ import click
 import uvicorn
 
 from datasette_history.sample import sample_database
-from sync.cli.door import AGENT_TOKEN, LoginLinks, build_datasette, takes_tokens
+from sync.cli.door import LoginLinks, build_datasette, takes_tokens
 from sync.cli.guard import LOOPBACK_HOSTS, App, Guard, host_name
 from sync.cli.options import discovery, index_option, probe, source_options
 from sync.cli.watch import stop_event, tell_first
 from sync.errors import SyncError
 from sync.hookspecs import SyncConfig
 from sync.index import Index
+from sync.private_files import AGENT_TOKEN
 from sync.watch import Watcher
 
 log = logging.getLogger(__name__)

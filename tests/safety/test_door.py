@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from sync.cli.door import AGENT_TOKEN, COOKIE_SECRET, LoginLinks, build_datasette
+from sync.cli.door import LoginLinks, build_datasette
 from sync.cli.guard import LOOPBACK_HOSTS, Guard
 from sync.errors import IndexUnusable
-from sync.private_files import private_text, secret_text, write_private
+from sync.private_files import AGENT_TOKEN, COOKIE_SECRET, private_text, secret_text, write_private
 from tests.builders import copy, fill, session, user
 from tests.servers import running
 

@@ -96,7 +96,7 @@ def test_it_is_erased_although_another_process_has_the_index_open(tmp_path: Path
     assert reader.execute("SELECT count(*) FROM sessions").fetchone() == (2,)
     with Index.open(path) as index:
         assert forget(index, ["a"], now_ms=T0).remains is None
-    assert WORDS.split()[0].encode() not in bytes_of(tmp_path)
+    assert WORDS.split(maxsplit=1)[0].encode() not in bytes_of(tmp_path)
     assert reader.execute("SELECT count(*) FROM sessions").fetchone() == (1,)
     reader.close()
 
@@ -113,7 +113,7 @@ def test_what_a_reader_still_holds_is_told(tmp_path: Path) -> None:
         reader.close()
         # Asked again, the rest is erased.
         assert forget(index, ["a"], now_ms=T0).remains is None
-    assert WORDS.split()[0].encode() not in bytes_of(tmp_path)
+    assert WORDS.split(maxsplit=1)[0].encode() not in bytes_of(tmp_path)
 
 
 def test_subagents_go_along_and_forks_stay(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_later_syncs_and_rebuilds_leave_it_away(tmp_path: Path, source: MemorySo
     delete_index(path)
     sync(path, source)
     assert sessions(path) == ["b"]
-    assert WORDS.split()[0].encode() not in bytes_of(tmp_path)
+    assert WORDS.split(maxsplit=1)[0].encode() not in bytes_of(tmp_path)
 
 
 def test_a_later_subagent_of_it_is_left_away_too(tmp_path: Path, source: MemorySource) -> None:

@@ -19,10 +19,11 @@ from datasette.app import Datasette
 from datasette_history.mcp_tools import TOOLS_BY_MCP_NAME
 from datasette_history.queries import QUERIES
 from datasette_history.schema import session_range
-from sync.cli.door import AGENT_TOKEN, build_datasette
+from sync.cli.door import build_datasette
 from sync.cli.guard import LOOPBACK_HOSTS, Guard
 from sync.index import Index
 from sync.model import BadRecord, Project, Todo
+from sync.private_files import AGENT_TOKEN
 from tests.builders import T0, assistant, copy, fill, session, synthetic, tokens, tool, user
 from tests.safety.routes import addresses
 from tests.servers import running
