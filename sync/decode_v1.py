@@ -16,6 +16,7 @@ from sync.message_parts import (
     tokens,
 )
 from sync.model import Message, Part
+from sync.tool_output import output_file
 from sync.values import filled, mapping, sequence, shrink, string, time_ms
 
 
@@ -125,4 +126,5 @@ def _call(part: Mapping[str, object]) -> Call:
         error=error_text(state.get("error")),
         metadata=(metadata,),
         files=sequence(state.get("attachments")),
+        cut_to=output_file((metadata,)) if metadata.get("truncated") else None,
     )

@@ -17,6 +17,7 @@ from sync.message_parts import (
     tokens,
 )
 from sync.model import Message, Part
+from sync.tool_output import output_file
 from sync.values import filled, mapping, sequence, shrink, string, time_ms
 
 _STATUS = {"streaming": "pending"}
@@ -149,4 +150,6 @@ def _call(item: Mapping[str, object]) -> Call:
         error=error_text(state.get("error")),
         metadata=(structured, metadata),
         files=[part for part in content if part.get("type") == "file"],
+        # `truncated` says false where the middle was cut out: the file tells.
+        cut_to=output_file((state, metadata, structured)),
     )

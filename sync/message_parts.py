@@ -35,7 +35,7 @@ class Call:
 
     input: decoded JSON; a string where the model was still writing it.
     metadata: what the tool noted of itself, such as the files that it wrote.
-    files: attachments it returned.
+    files: attachments it returned. cut_to: as in Part, of the longest output.
     """
 
     name: str
@@ -48,6 +48,7 @@ class Call:
     error: str | None = None
     metadata: Sequence[Mapping[str, object]] = ()
     files: Sequence[object] = ()
+    cut_to: str | None = None
 
 
 class MessageParts:
@@ -109,9 +110,12 @@ class MessageParts:
         limit = MAX_TODO_ROWS if call.name == TODO_TOOL else MAX_INPUT_ROWS
         for key, text in input_rows(call.input, limit):
             self._parts.append(Part(kind="input", text=text, name=key, call=number_))
+        longest = max(call.outputs, key=len, default="")
         for output in call.outputs:
             if output:
-                self._parts.append(Part(kind="output", text=shrink(output), call=number_))
+                cut_to = call.cut_to if output is longest else None
+                text = shrink(output)
+                self._parts.append(Part(kind="output", text=text, call=number_, cut_to=cut_to))
         if call.error:
             self._parts.append(Part(kind="error", text=shrink(call.error), call=number_))
         for file in map(mapping, call.files):

@@ -57,6 +57,7 @@ class Part:
     """One searchable piece of a message.
 
     only_in: the older generation that alone still has it; None for all that the copy itself has.
+    cut_to: of an output that was cut: name of the file in OpenCode's tool-output that has it whole.
     own: the message's role said it; False for text that OpenCode or a plugin added
         (synthetic or ignored text), which can be found but is nobody's words.
     call: number of the tool call within the message, from 0; None outside of one.
@@ -73,6 +74,7 @@ class Part:
     ended_ms: int | None = None
     own: bool = True
     only_in: OnlyIn | None = None
+    cut_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

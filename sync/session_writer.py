@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Literal
 
 from datasette_history.schema import SLOT_BITS, TITLE_MESSAGE_ID, TITLE_SEQ, session_range
@@ -96,7 +96,11 @@ class SessionWriter:
             if isinstance(item, Unchanged):
                 self._place(self.known[message_id], seq, reverted)
             else:
-                self._write(message_document(item, self.session.directory), seq, reverted)
+                self._write(
+                    message_document(self._with_kept_outputs(item), self.session.directory),
+                    seq,
+                    reverted,
+                )
             seq += 1
         for message_id in self.known.keys() - seen:
             self._remove(self.known[message_id])
@@ -144,6 +148,28 @@ class SessionWriter:
             for item in items.values()
             if "content" in item
         ]
+
+    def _with_kept_outputs(self, message: Message) -> Message:
+        """Return a message with the whole outputs that only the index still has."""
+        known = self.known.get(message.id)
+        cut = [part.cut_to for part in message.parts if part.cut_to and part.name is None]
+        if known is None or not cut:
+            return message
+        kept: dict[str, str] = dict(
+            self.conn.execute(
+                "SELECT p.name, substr(d.text, p.start + 1, p.length) "
+                "FROM parts p JOIN documents d ON d.id = p.document_id "
+                "WHERE p.document_id = ? AND p.kind = 'output' AND p.name IS NOT NULL",
+                (known.document_id,),
+            ).fetchall()
+        )
+        parts = [
+            replace(part, text=kept[part.cut_to], name=part.cut_to)
+            if part.name is None and part.cut_to in kept
+            else part
+            for part in message.parts
+        ]
+        return replace(message, parts=tuple(parts))
 
     def _write(self, document: Document, seq: int, reverted: int) -> None:
         known = self.known.get(document.message_id)

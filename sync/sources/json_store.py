@@ -42,6 +42,7 @@ from sync.sources.json_tree import (
     trees_of_projects,
 )
 from sync.sources.order import Header, after_parents, merge, part_age
+from sync.tool_output import ToolOutputs
 from sync.values import filled, mapping, sequence, time_ms
 
 UNREADABLE = "!"
@@ -196,7 +197,10 @@ class JsonSource:
         except (ValueError, OSError) as error:
             raise SourceUnavailable(f"{file.path}: {error}") from error
         session = replace(_session(tree, file, data, notes), todos=_todos(tree, file.stem))
-        return SessionCopy(session=session, messages=_messages(tree, session, notes, known))
+        messages = _messages(tree, session, notes, known)
+        return SessionCopy(
+            session=session, messages=_whole(ToolOutputs(self.root.parent), messages)
+        )
 
 
 def _latest(places: Sequence[tuple[Tree, File]]) -> tuple[Tree, File]:
@@ -257,6 +261,13 @@ def _messages(
     parents = {note.file.stem: note.parent for note in notes if note.parent}
     for header in after_parents(merge(headers, []), parents):
         yield from _message(tree, session, by_id[header.id].file, known)
+
+
+def _whole(
+    outputs: ToolOutputs, messages: Iterator[Message | Unchanged | BadRecord]
+) -> Iterator[Message | Unchanged | BadRecord]:
+    for message in messages:
+        yield outputs.fill(message) if isinstance(message, Message) else message
 
 
 def _message(

@@ -33,6 +33,7 @@ from sync.sources.order import Header
 from sync.sources.readonly import ReadOnlyDatabase
 from sync.sources.sqlite_messages import Reader
 from sync.sources.sqlite_sessions import bulk_times, session_ids_sql, session_row, text
+from sync.tool_output import ToolOutputs
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +123,7 @@ class SqliteSource:
                 session_id,
                 session.directory,
                 self._bulk,
+                ToolOutputs(Path(self.location).parent),
                 imported_ms=self._imported_ms if was_imported else None,
             )
             found = reader.found()

@@ -22,6 +22,7 @@ from sync.sources.order import (
     without,
 )
 from sync.sources.sqlite_sessions import text
+from sync.tool_output import ToolOutputs
 from sync.values import decode_json, filled, integer, mapping, time_ms
 
 UNREADABLE = "!"
@@ -54,6 +55,7 @@ class Reader:
 
     directory: the session's; the stamps depend on it, as relative paths do.
     bulk: moments of imports, which tell nothing of when a message changed.
+    outputs: the files with the whole of outputs that were cut.
     imported_ms: when the session was taken from V1's tables into V2's; None where it was not.
     """
 
@@ -62,6 +64,7 @@ class Reader:
     session_id: str
     directory: str | None
     bulk: frozenset[int]
+    outputs: ToolOutputs
     imported_ms: int | None = None
 
     def found(self) -> Found:
@@ -92,7 +95,8 @@ class Reader:
                 yield Unchanged(header.id)
                 continue
             try:
-                yield from self._read(header)
+                for item in self._read(header):
+                    yield self.outputs.fill(item) if isinstance(item, Message) else item
             except (ValueError, sqlite3.DatabaseError) as error:
                 yield BadRecord(
                     item=f"{_TABLES[header.kind]} {header.id}",
