@@ -45,7 +45,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Status:
-    """state: as schema.state(), or missing. Times are ISO 8601, UTC.
+    """state: as schema.state(), or missing, damaged, closed. Times are ISO 8601, UTC.
 
     files: all that exists beside the index, itself included: what to delete to leave nothing.
     """
@@ -107,23 +107,30 @@ _REMEDY = {
     "outdated": "of another version; `opencode-history sync` rebuilds it",
     "foreign": "not an index of conversation history; name another file with --index",
     "damaged": "not a readable SQLite file; run `opencode-history rebuild`",
+    "closed": "cannot be opened; look at the rights of the file and its folder",
 }
 
 
 def read_status(path: Path, probes: Sequence[Probe]) -> Status:
     """Look at the index without writing it; a missing or foreign one is a state, not an error."""
     places = [Place(p.location, p.what, p.source is not None) for p in probes]
-    if not path.exists():
-        return Status(str(path), "missing", places, files=_files(path))
-    conn = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        if not path.exists():
+            return Status(str(path), "missing", places, files=_files(path))
+        conn = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    except (OSError, sqlite3.OperationalError):
+        return Status(str(path), "closed", places)
     try:
         status = Status(str(path), schema.state(conn), places, bytes=path.stat().st_size)
         status.files = _files(path)
         if status.state == "current":
             _read_index(conn, status)
         return status
-    except sqlite3.DatabaseError:
-        return Status(str(path), "damaged", places, files=_files(path))
+    except sqlite3.DatabaseError as error:
+        # SQLite needs the right to write beside a file that it is to read.
+        closed = any(sign in str(error) for sign in ("readonly", "unable to open"))
+        state = "closed" if closed else "damaged"
+        return Status(str(path), state, places, files=_files(path))
     finally:
         conn.close()
 

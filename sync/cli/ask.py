@@ -81,8 +81,11 @@ def no_url(_session_id: str, _message_id: str | None) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    if not path.is_file():
-        raise _no_index(path)
+    try:
+        if not path.is_file():
+            raise _no_index(path)
+    except OSError as error:
+        raise IndexMismatch(f"the index {path} cannot be read: {error.strerror}") from error
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,

@@ -140,7 +140,7 @@ class JsonSource:
             yield self._ref(*_latest(places), imported_ms)
         yield from closed.records(hide_sessions=True)
         for tree, names in known:
-            yield from _orphans(tree, names)
+            yield from _orphans(tree, None if closed.count else names)
 
     def read(self, session_id: str, known: Mapping[str, str]) -> SessionCopy | None:
         if not _is_name(session_id):
@@ -319,9 +319,10 @@ def _todos(tree: Tree, session_id: str) -> tuple[Todo, ...] | None:
     return tuple(found for item in items if (found := todo(item)) is not None)
 
 
-def _orphans(tree: Tree, sessions: set[str]) -> Iterator[BadRecord]:
+def _orphans(tree: Tree, sessions: set[str] | None) -> Iterator[BadRecord]:
     """Yield messages without a session and parts without a message.
 
+    sessions: None where not all of them could be listed.
     Empty folders, and whatever else a deletion leaves behind, are nothing to report.
     """
     messages: set[str] = set()
@@ -329,10 +330,10 @@ def _orphans(tree: Tree, sessions: set[str]) -> Iterator[BadRecord]:
     for folder in closed.folders(tree.messages):
         files = closed.files(folder)
         messages.update(file.stem for file in files)
-        if files and folder.name not in sessions:
+        if files and sessions is not None and folder.name not in sessions:
             yield BadRecord(item=str(folder), reason=f"{len(files)} messages without a session")
     for folder in _part_folders(tree, closed):
-        if folder.name not in messages and (files := closed.files(folder)):
+        if folder.name not in messages and not closed.count and (files := closed.files(folder)):
             yield BadRecord(item=str(folder), reason=f"{len(files)} parts without a message")
     yield from closed.records(hide_sessions=False)
 

@@ -82,6 +82,52 @@ def test_somebody_elses_database_is_refused_and_left_as_it_is(tmp_path: Path) ->
     assert sorted(p.name for p in tmp_path.iterdir()) == ["precious.db"]
 
 
+KILLED = """
+import os, sqlite3, sys
+conn = sqlite3.connect(sys.argv[1], isolation_level=None)
+conn.execute(f"PRAGMA journal_mode = {sys.argv[2]}")
+conn.execute("CREATE TABLE precious (x)")
+conn.execute("PRAGMA cache_size = 1")
+conn.execute("BEGIN")
+conn.execute("INSERT INTO precious SELECT randomblob(9000) FROM json_each('[1, 2, 3, 4, 5, 6]')")
+if sys.argv[2] == "wal":
+    conn.execute("COMMIT")
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_what_a_killed_program_left_beside_its_database_stays_there(
+    tmp_path: Path, journal: str
+) -> None:
+    path = tmp_path / "precious.db"
+    subprocess.run([sys.executable, "-c", KILLED, str(path), journal], check=False)
+    beside = tmp_path / ("precious.db-wal" if journal == "wal" else "precious.db-journal")
+    before = path.read_bytes(), beside.read_bytes()
+    assert before[1]
+    with pytest.raises(IndexUnusable, match="was not touched"):
+        Index.open(path)
+    with pytest.raises(IndexUnusable, match="was not touched"):
+        delete_index(path)
+    assert (path.read_bytes(), beside.read_bytes()) == before
+
+
+def test_of_a_link_the_index_it_leads_to_is_deleted(tmp_path: Path) -> None:
+    path = fill(tmp_path / "history.db", copy(session("s1")))
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    delete_index(link)
+    assert list(tmp_path.iterdir()) == [link]
+    Index.open(link).close()
+    assert path.exists()
+
+
+def test_an_index_that_cannot_be_deleted_is_an_error_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(IndexUnusable, match="cannot be deleted: Not a directory"):
+        delete_index(tmp_path / "file" / "history.db")
+
+
 def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("dear diary " * 500)

@@ -170,6 +170,37 @@ def test_status_of_a_foreign_or_damaged_file_is_an_answer(data_dir: Path, home: 
     assert "opencode-history rebuild" in run("status", "--index", damaged).stdout
 
 
+def test_a_closed_index_is_told_from_a_missing_or_damaged_one(data_dir: Path, home: Path) -> None:
+    folder = home / "closed"
+    index = folder / "history.db"
+    run("sync", "--index", index)
+    folder.chmod(0)
+    try:
+        if os.access(folder, os.R_OK):
+            pytest.skip("not applicable to an administrator, who may look into every folder")
+        status = run("status", "--index", index)
+        assert (status.exit_code, "cannot be opened; look at the rights" in status.stdout) == (
+            0,
+            True,
+        )
+        for command, told in (
+            ("sync", "cannot be written: Permission denied"),
+            ("rebuild", "cannot be deleted: Permission denied"),
+            ("search", "cannot be read: Permission denied"),
+        ):
+            words = ["words"] if command == "search" else []
+            result = run(command, *words, "--index", index)
+            assert (result.exit_code, told in result.stderr) == (1, True), result.stderr
+    finally:
+        folder.chmod(0o700)
+    folder.chmod(0o500)
+    (folder / "history.db").chmod(0o400)
+    status = run("status", "--index", index)
+    folder.chmod(0o700)
+    assert "cannot be opened; look at the rights" in status.stdout
+    assert "rebuild" not in status.stdout
+
+
 def test_unknown_options_are_wrong_usage(home: Path) -> None:
     assert run("sync", "--nonsense").exit_code == 2
 

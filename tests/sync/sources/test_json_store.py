@@ -379,6 +379,7 @@ def test_a_closed_folder_hides_its_sessions_and_no_others(
     store: JsonStore, source: JsonSource
 ) -> None:
     closed = store.session("ses_2", project="closed").parent
+    store.message("msg_2", "ses_2", "user", "no orphan")
     store.session("ses_1")
     store.message("msg_1", "ses_1", "user", "readable")
     before = source.signature()
