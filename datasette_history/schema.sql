@@ -23,6 +23,13 @@ CREATE TABLE projects (
   updated INTEGER
 );
 
+-- Every root that a project has had: moved folders, and worktrees beside the main one.
+CREATE TABLE project_directories (
+  project_id TEXT NOT NULL REFERENCES projects(id),
+  directory TEXT NOT NULL,
+  PRIMARY KEY (project_id, directory)
+) WITHOUT ROWID;
+
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY,
   num INTEGER NOT NULL UNIQUE,      -- document ids of the session are num * 2^20 + slot

@@ -21,9 +21,9 @@ GROUP BY directory, project_id
 """
 
 _WORKTREES = """
-SELECT p.directory, p.id FROM projects p
-WHERE p.directory IS NOT NULL AND p.id <> 'global'
-  AND EXISTS (SELECT 1 FROM sessions s WHERE s.project_id = p.id)
+SELECT p.directory, p.project_id FROM project_directories p
+WHERE p.project_id <> 'global'
+  AND EXISTS (SELECT 1 FROM sessions s WHERE s.project_id = p.project_id)
 """
 
 _KNOWN = "SELECT EXISTS (SELECT 1 FROM sessions WHERE project_id = ?)"
@@ -62,9 +62,9 @@ def session_directory(conn: sqlite3.Connection, directory: str) -> tuple[str, ..
 
 
 def _below(conn: sqlite3.Connection, path: str, asked: str) -> Scope:
-    """The projects with a session in path or below it, whole."""
-    inside = [row for row in _rows(conn, _DIRECTORIES) if is_within(comparable(row[0]), path)]
-    return _scope(inside, asked)
+    """The projects with a session, or a worktree's root, in path or below it, whole."""
+    roots = [*_rows(conn, _DIRECTORIES), *_rows(conn, _WORKTREES)]
+    return _scope([row for row in roots if is_within(comparable(row[0]), path)], asked)
 
 
 def _around(conn: sqlite3.Connection, path: str, asked: str) -> Scope:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sync.message_parts import cost, provider_and_model, tokens
 from sync.model import Project, Revert, Session, Todo, Tokens
-from sync.values import decode_json, filled, integer, mapping, string, time_ms
+from sync.values import decode_json, filled, integer, mapping, sequence, string, time_ms
 
 
 def session_from_object(session_id: str, data: Mapping[str, object], activity_ms: int) -> Session:
@@ -128,6 +128,7 @@ def project_from_object(project_id: str, data: Mapping[str, object]) -> Project:
         vcs=filled(data.get("vcs")),
         created_ms=time_ms(time.get("created")),
         updated_ms=time_ms(time.get("updated")),
+        sandboxes=_texts(data.get("sandboxes")),
     )
 
 
@@ -139,7 +140,12 @@ def project_from_columns(project_id: str, row: Mapping[str, object]) -> Project:
         vcs=filled(row.get("vcs")),
         created_ms=time_ms(row.get("time_created")),
         updated_ms=time_ms(row.get("time_updated")),
+        sandboxes=_texts(_json(row.get("sandboxes"))),
     )
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(text for item in sequence(value) if (text := filled(item)))
 
 
 def _json(value: object) -> object:

@@ -269,13 +269,18 @@ class Index:
         return int(self.conn.execute("SELECT count(*) FROM temp.plan").fetchone()[0])
 
     def save_projects(self, projects: Iterable[Project]) -> None:
+        """Note what a source says of projects; whoever saw one last says where it is."""
+        projects = list(projects)
         self.conn.executemany(
             """
             INSERT INTO projects (id, directory, name, vcs, created, updated)
             VALUES (?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET
-              directory = coalesce(excluded.directory, directory),
-              name = coalesce(excluded.name, name),
+              directory = CASE WHEN coalesce(excluded.updated, 0) >= coalesce(updated, 0)
+                THEN coalesce(excluded.directory, directory)
+                ELSE coalesce(directory, excluded.directory) END,
+              name = CASE WHEN coalesce(excluded.updated, 0) >= coalesce(updated, 0)
+                THEN coalesce(excluded.name, name) ELSE coalesce(name, excluded.name) END,
               vcs = coalesce(excluded.vcs, vcs),
               created = coalesce(min(created, excluded.created), created, excluded.created),
               updated = coalesce(max(updated, excluded.updated), updated, excluded.updated)
@@ -288,6 +293,16 @@ class Index:
                 for p in projects
             ),
         )  # fmt: skip
+        self.conn.executemany(
+            "INSERT INTO project_directories VALUES (?, ?) ON CONFLICT DO NOTHING",
+            (
+                (clean(project.id), clean(directory))
+                for project in projects
+                for directory in (project.directory, *project.sandboxes)
+                # V1's global project has the root of the file system.
+                if directory and directory != "/"
+            ),
+        )
 
     # Problems
 

@@ -154,12 +154,15 @@ class Revert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project:
+    """sandboxes: roots of its further worktrees."""
+
     id: str
     directory: str | None = None
     name: str | None = None
     vcs: str | None = None
     created_ms: int | None = None
     updated_ms: int | None = None
+    sandboxes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ _NEEDED: Mapping[str, Columns] = {
     "session_input": frozenset({"id", "session_id", "prompt", "promoted_seq"}),
     "todo": frozenset({"session_id", "content"}),
     "project": frozenset({"id"}),
+    "project_directory": frozenset({"project_id", "directory"}),
 }
 
 

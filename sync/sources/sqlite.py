@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -38,7 +39,7 @@ from sync.tool_output import ToolOutputs
 log = logging.getLogger(__name__)
 
 _PROJECT_COLUMNS = (
-    "id", "worktree", "canonical", "name", "vcs", "time_created", "time_updated",
+    "id", "worktree", "canonical", "name", "vcs", "time_created", "time_updated", "sandboxes",
 )  # fmt: skip
 
 
@@ -69,7 +70,9 @@ class SqliteSource:
         self._imported_ms: int | None = None
 
     def signature(self) -> str | None:
-        return self._database.signature()
+        """Return what changes with every commit; None while one has just been written."""
+        signature = self._database.signature()
+        return signature if self._database.is_settled(time.time()) else None
 
     def projects(self) -> Iterator[Project | BadRecord]:
         with closing(self._database.connect()) as conn:
@@ -78,10 +81,13 @@ class SqliteSource:
                 return
             columns = ", ".join(layout.column("project", name) for name in _PROJECT_COLUMNS)
             try:
+                directories = _project_directories(conn, layout)
                 for row in conn.execute(f"SELECT {columns} FROM project"):
                     values = dict(zip(_PROJECT_COLUMNS, map(text, row), strict=True))
                     if isinstance(values["id"], str):
-                        yield project_from_columns(values["id"], values)
+                        project = project_from_columns(values["id"], values)
+                        more = directories.get(project.id, ())
+                        yield replace(project, sandboxes=(*project.sandboxes, *more))
                     else:
                         yield BadRecord(item="row of project", reason="its id is no text")
             except sqlite3.DatabaseError as error:
@@ -177,6 +183,17 @@ class SqliteSource:
                 yield found
         except sqlite3.DatabaseError as error:
             yield BadRecord(item="tables of sessions", reason=str(error), hides_session=True)
+
+
+def _project_directories(conn: sqlite3.Connection, layout: Layout) -> Mapping[str, Sequence[str]]:
+    """Return further roots by project, where later versions keep them in a table."""
+    found: dict[str, list[str]] = {}
+    if layout.has("project_directory"):
+        for row in conn.execute("SELECT project_id, directory FROM project_directory"):
+            project_id, directory = map(text, row)
+            if isinstance(project_id, str) and isinstance(directory, str):
+                found.setdefault(project_id, []).append(directory)
+    return found
 
 
 def _messages(
