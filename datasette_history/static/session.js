@@ -51,8 +51,11 @@ function setEdge(name, seq) {
     place.append(link);
     if (name === "earlier") list.before(place);
     else list.after(place);
-    watchEdges.observe(place);
   }
+  // Observing anew tells where the edge is now: the observer alone reports only changes, and
+  // would miss that somebody scrolled on to it in the meantime.
+  watchEdges.unobserve(place);
+  watchEdges.observe(place);
   place.firstElementChild.href = address(
     conversation.dataset.session,
     name === "earlier" ? { before: seq } : { from: seq },
@@ -88,13 +91,9 @@ async function extend(name) {
   } catch {
     const link = edge(name)?.firstElementChild;
     if (link) link.textContent = "Could not be loaded: open that page";
-    return;
   } finally {
     loading.delete(name);
   }
-  // Where the new messages do not fill the screen, the observer has nothing more to tell.
-  const place = edge(name);
-  if (place && place.getBoundingClientRect().top < innerHeight * 2 && name === "later") extend(name);
 }
 
 const watchEdges = new IntersectionObserver(
