@@ -16,7 +16,7 @@ from typing import Protocol
 
 from sync.errors import SourceError
 from sync.index import Index, Planned
-from sync.listing import list_source
+from sync.listing import Listed, list_source
 from sync.model import Source
 from sync.refresh import SessionUnreadable, fetch, record_failure, store
 from sync.report import Failure, Report, SourceReport
@@ -138,11 +138,13 @@ class _Backfill:
         with self.index.transaction():
             source_id = self.index.source_id(source.kind, source.location)
         opened = self.opened[source_id] = _Opened(source, report)
+        listed = Listed()
         try:
-            listed = list_source(
+            list_source(
                 self.index,
                 source_id,
                 source,
+                listed,
                 now_ms=self.now_ms,
                 keep=self.keep,
                 between=self._heartbeat,

@@ -32,14 +32,13 @@ class Listed:
     """What one listing found.
 
     sessions: how many it holds. skipped: it has not changed since the last listing.
-    changed: those that are new or differ from the last listing, latest activity first.
-    dropped: those that it no longer holds. removed: how many of these left the index, no
-    other source having them.
+    changed: those that are new or differ from the last listing. dropped: those that it no
+    longer holds. removed: how many of these left the index, no other source having them.
     """
 
     sessions: int = 0
     skipped: bool = False
-    changed: list[str] = field(default_factory=list)
+    changed: list[SessionRef] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     removed: int = 0
     problems: list[BadRecord] = field(default_factory=list)
@@ -49,42 +48,39 @@ def list_source(
     index: Index,
     source_id: int,
     source: Source,
+    listed: Listed,
     *,
     now_ms: Callable[[], int],
     keep: bool = False,
-    again: bool = False,
     between: Callable[[], None] = lambda: None,
-) -> Listed:
+) -> None:
     """Bring the notes on what a source holds up to date.
 
-    keep: sessions that are gone stay in the index, marked. again: list it also where it looks
-    unchanged. between: called after each part, outside of transactions.
+    listed: filled as things are noted, so that it is right also where an error ends this.
+    keep: sessions that are gone stay in the index, marked. between: called after each part,
+    outside of transactions.
     Raises SourceError where the source cannot be listed whole, whatever went wrong in it.
     """
-    listed = Listed()
     began = now_ms()
     with _asking(source):
         signature = source.signature()
-    if signature is not None and signature == index.source_signature(source_id) and not again:
+    if signature is not None and signature == index.source_signature(source_id):
         listed.skipped = True
         note_current(index, source_id, now_ms=began)
-        return listed
+        return
     _save_projects(index, source, listed)
     # Compared with what was noted before: what others note meanwhile is not missing here.
     before = index.copies(source_id)
     seen: set[str] = set()
-    changed: list[SessionRef] = []
     for chunk in _chunks(map(_named, _each(source, source.sessions))):
         refs = [ref for ref in chunk if isinstance(ref, SessionRef)]
         listed.problems += [record for record in chunk if isinstance(record, BadRecord)]
-        listed.sessions += len(refs)
-        seen.update(ref.id for ref in refs)
-        changed += [ref for ref in refs if before.get(ref.id) != fingerprint(ref)]
         with index.transaction():
             index.record_copies(source_id, refs)
+        listed.sessions += len(refs)
+        listed.changed += [ref for ref in refs if before.get(ref.id) != fingerprint(ref)]
+        seen.update(ref.id for ref in refs)
         between()
-    changed.sort(key=lambda ref: ref.activity_ms, reverse=True)
-    listed.changed = [ref.id for ref in changed]
     gone = _gone(source, [session_id for session_id in before if session_id not in seen], listed)
     with index.transaction():
         for session_id in gone:
@@ -92,7 +88,6 @@ def list_source(
         index.replace_problems(source_id, "list", listed.problems, now_ms=began)
         index.source_listed(source_id, listed_at_ms=began, signature=signature)
         index.settle_stranded()
-    return listed
 
 
 def note_current(index: Index, source_id: int, *, now_ms: int) -> None:

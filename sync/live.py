@@ -73,7 +73,6 @@ class LiveSync:
         self.peers = peers
         self.now_ms = now_ms
         self.keep = keep
-        self._settled = True
         self._recent: set[str] = set()
         peers.add(source_id, schedule)
 
@@ -106,42 +105,47 @@ class LiveSync:
     def scan(self, index: Index) -> Listed:
         """List the source if it has changed, and mark what differs from the last listing.
 
-        What is written in the very moment of a listing may bear the same time stamp: so a
-        change is followed by one more listing. Raises SourceError.
+        Raises SourceError; what was noted before it is marked all the same.
         """
-        listed = list_source(
-            index,
-            self.source_id,
-            self.source,
-            now_ms=self.now_ms,
-            keep=self.keep,
-            again=not self._settled,
-        )
-        self._settled = listed.skipped or not self._settled
-        self.schedule.mark(listed.changed)
+        listed = Listed()
+        try:
+            list_source(
+                index,
+                self.source_id,
+                self.source,
+                listed,
+                now_ms=self.now_ms,
+                keep=self.keep,
+            )
+        finally:
+            newest_first = sorted(listed.changed, key=lambda ref: ref.activity_ms, reverse=True)
+            self.schedule.mark(ref.id for ref in newest_first)
         for session_id in listed.dropped:
             self._pass_on(index, session_id)
         return listed
 
-    def refresh(self, index: Index, session_id: str) -> None:
+    def refresh(self, index: Index, session_id: str) -> bool:
         """Bring one session up to date from the best of its copies.
 
-        A better copy elsewhere is left to that source's own refresh. Raises SessionUnreadable.
+        A better copy elsewhere is left to that source's own refresh. Returns False where the
+        index has something newer, as far as clocks tell. Raises SessionUnreadable.
         """
         if isinstance(self.source, LiveSource) and not self._note(index, self.source, session_id):
-            return
+            return True
         best = index.best_copy(session_id, self.peers.available())
         if best is None:
-            return
+            return True
         if best.source_id != self.source_id:
             self.peers.mark(best.source_id, session_id)
-            return
+            return True
         known = index.known_stamps(session_id)
         fetched = fetch(self.source, session_id, known, self.now_ms)
         with index.transaction():
             written = store(index, best, fetched, keep=self.keep)
+        log.debug("session %s of %s: %s", session_id, self.source.location, written.outcome)
         if written.outcome == "gone":
             self._pass_on(index, session_id)
+        return written.outcome != "stale"
 
     def run_due(self, index: Index) -> bool:
         """Refresh a session that is due; False where there is none."""
@@ -149,7 +153,7 @@ class LiveSync:
         if session_id is None:
             return False
         try:
-            self.refresh(index, session_id)
+            written = self.refresh(index, session_id)
         except SessionUnreadable as error:
             self._failed(index, session_id, error)
         except BaseException:
@@ -157,7 +161,10 @@ class LiveSync:
             self.schedule.failed(session_id)
             raise
         else:
-            if self.schedule.done(session_id):
+            if not written:
+                # Were it the clock that went back, the change would be lost without a retry.
+                self.schedule.failed(session_id)
+            elif self.schedule.done(session_id):
                 with index.transaction():
                     index.source_read(self.source_id)
         return True

@@ -6,12 +6,18 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from sync.errors import SourceUnavailable
 
 BUSY_TIMEOUT_S = 5
 COPY_ATTEMPTS = 3
+
+SETTLED_S = 2.0
+"""Seconds after which a commit that has reached the -wal is visible, however busy the machine."""
+
 HEADER = b"SQLite format 3\x00"
 
 
@@ -41,6 +47,15 @@ class ReadOnlyDatabase:
         except OSError as error:
             raise SourceUnavailable(f"{self.path}: {_reason(error)}") from error
         return f"{_stat_text(main)} {_stat_text(_stat_or_none(self.wal))}"
+
+    def is_settled(self, clock: Callable[[], float] = time.time) -> bool:
+        """Whether all that the -wal has grown by can be read; clock: Unix time in seconds.
+
+        It grows before the commit that it grew for counts, so at first a look at its size and
+        time says nothing about what a reader sees.
+        """
+        wal = _stat_or_none(self.wal)
+        return wal is None or not wal.st_size or wal.st_mtime < clock() - SETTLED_S
 
     def identity(self) -> str:
         """Return what changes when another file has taken this one's place."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import time
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sync.decode_session import project_from_columns
@@ -32,7 +32,8 @@ from sync.sources.generations import imported_into_v2_ms
 from sync.sources.layout import Layout, detect, tables_of
 from sync.sources.order import Header
 from sync.sources.readonly import ReadOnlyDatabase
-from sync.sources.sqlite_messages import Reader
+from sync.sources.salvage import MALFORMED, is_damage, salvage
+from sync.sources.sqlite_messages import Reader, with_revert
 from sync.sources.sqlite_sessions import bulk_times, session_ids_sql, session_row, text
 from sync.tool_output import ToolOutputs
 
@@ -54,6 +55,19 @@ def register_sources(config: SyncConfig) -> Sequence[Probe]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """A private copy of what could be read of a damaged database, in a folder of mode 0700.
+
+    signature: the database's when it was made. lost: the rows that could not be read.
+    """
+
+    folder: tempfile.TemporaryDirectory[str]
+    path: Path
+    signature: str
+    lost: Sequence[BadRecord]
+
+
 class SqliteSource:
     """Sessions of one database file. Nothing is opened before the first method is called."""
 
@@ -68,74 +82,101 @@ class SqliteSource:
         self._identity = ""
         self._bulk: frozenset[int] | None = None
         self._imported_ms: int | None = None
+        self._salvaged: Salvaged | None = None
 
     def signature(self) -> str | None:
         """Return what changes with every commit; None while one has just been written."""
         signature = self._database.signature()
-        return signature if self._database.is_settled(time.time()) else None
+        return signature if self._database.is_settled() else None
 
     def projects(self) -> Iterator[Project | BadRecord]:
-        with closing(self._database.connect()) as conn:
+        with closing(self._connect()) as conn:
             layout = self._layout(conn)
             if not layout.has("project"):
                 return
             columns = ", ".join(layout.column("project", name) for name in _PROJECT_COLUMNS)
             try:
-                directories = _project_directories(conn, layout)
                 for row in conn.execute(f"SELECT {columns} FROM project"):
                     values = dict(zip(_PROJECT_COLUMNS, map(text, row), strict=True))
                     if isinstance(values["id"], str):
-                        project = project_from_columns(values["id"], values)
-                        more = directories.get(project.id, ())
-                        yield replace(project, sandboxes=(*project.sandboxes, *more))
+                        yield project_from_columns(values["id"], values)
                     else:
                         yield BadRecord(item="row of project", reason="its id is no text")
             except sqlite3.DatabaseError as error:
                 yield BadRecord(item="table project", reason=str(error))
 
     def sessions(self) -> Iterator[SessionRef | BadRecord]:
-        with closing(self._database.connect()) as conn:
+        if not self._is_salvaged():
+            try:
+                yield from self._listed()
+                return
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise SourceUnavailable(f"{self.location}: {error}") from error
+                log.debug("salvaging %s", self.location, exc_info=True)
+                self._salvage()
+        if self._salvaged is not None:
+            yield from self._salvaged.lost
+        yield from self._listed_again()
+
+    def _listed(self) -> list[SessionRef | BadRecord]:
+        with closing(self._connect()) as conn:
             layout = self._layout(conn)
             conn.execute("BEGIN")
-            try:
-                self._bulk = bulk_times(conn, layout)
-                self._imported_ms = imported_into_v2_ms(conn, layout)
-                yield from sqlite_sessions.listing(conn, layout, self._bulk, self._imported_ms)
-                yield from _orphans(conn, layout)
-            except sqlite3.OperationalError as error:
-                raise SourceUnavailable(f"{self.location}: {error}") from error
-            except sqlite3.DatabaseError as error:
-                log.debug("listing %s from its session rows alone", self.location, exc_info=True)
-                yield BadRecord(item="tables of messages", reason=str(error))
-                yield from self._plain_sessions(conn, layout)
+            self._bulk = bulk_times(conn, layout)
+            self._imported_ms = imported_into_v2_ms(conn, layout)
+            return [
+                *sqlite_sessions.listing(conn, layout, self._bulk, self._imported_ms),
+                *_orphans(conn, layout),
+            ]
+
+    def _listed_again(self) -> Iterator[SessionRef | BadRecord]:
+        """List what was salvaged; any change of a damaged file may be one of any session."""
+        signature = self._database.signature()
+        try:
+            for found in self._listed():
+                if isinstance(found, SessionRef):
+                    found = replace(found, version=f"{found.version} {signature}")
+                yield found
+        except sqlite3.DatabaseError as error:
+            raise SourceUnavailable(f"{self.location}: {error}") from error
 
     def read(self, session_id: str, known: Mapping[str, str]) -> SessionCopy | None:
+        try:
+            return self._read(session_id, known)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise SourceUnavailable(f"{self.location}: {error}") from error
+        self._salvage()
+        try:
+            return self._read(session_id, known)
+        except sqlite3.DatabaseError as error:
+            raise SourceUnavailable(f"{self.location}: {error}") from error
+
+    def _read(self, session_id: str, known: Mapping[str, str]) -> SessionCopy | None:
         conn = self._reading_connection()
         layout = self._layout(conn)
-        try:
-            conn.execute("BEGIN")
-            row = session_row(conn, layout, session_id)
-            if row is None:
-                conn.execute("ROLLBACK")
-                return None
-            if self._bulk is None:
-                self._bulk = bulk_times(conn, layout)
-                self._imported_ms = imported_into_v2_ms(conn, layout)
-            session = row.session(0)
-            was_imported = row.in_v2_table and row.older
-            reader = Reader(
-                conn,
-                layout,
-                session_id,
-                session.directory,
-                self._bulk,
-                ToolOutputs(Path(self.location).parent),
-                imported_ms=self._imported_ms if was_imported else None,
-            )
-            found = reader.found()
-            todos = sqlite_sessions.todos(conn, layout, session_id)
-        except sqlite3.Error as error:
-            raise SourceUnavailable(f"{self.location}: {error}") from error
+        conn.execute("BEGIN")
+        row = session_row(conn, layout, session_id)
+        if row is None:
+            conn.execute("ROLLBACK")
+            return None
+        if self._bulk is None:
+            self._bulk = bulk_times(conn, layout)
+            self._imported_ms = imported_into_v2_ms(conn, layout)
+        session = row.session(0)
+        was_imported = row.in_v2_table and row.older
+        reader = Reader(
+            conn,
+            layout,
+            session_id,
+            session.directory,
+            self._bulk,
+            ToolOutputs(Path(self.location).parent),
+            imported_ms=self._imported_ms if was_imported else None,
+        )
+        found = reader.found()
+        todos = sqlite_sessions.todos(conn, layout, session_id)
         if session.revert is None and not found.newer_only:
             # The import into V2 lost the mark, and nobody went on talking since.
             session = replace(session, revert=row.older_revert())
@@ -143,13 +184,14 @@ class SqliteSource:
             session=replace(
                 session, updated_ms=max(row.activity_ms(), found.activity_ms), todos=todos
             ),
-            messages=_messages(conn, reader, found.headers, known),
+            messages=self._messages(
+                conn, reader, with_revert(found.headers, session.revert), known
+            ),
         )
 
     def close(self) -> None:
-        if self._conn is not None:
-            self._conn.close()
-            self._conn = None
+        self._close_reading()
+        self._drop_salvaged()
         self._database.close()
 
     def _layout(self, conn: sqlite3.Connection) -> Layout:
@@ -162,48 +204,98 @@ class SqliteSource:
         """Return the connection that read() uses, outside of any transaction."""
         identity = self._database.identity()
         if self._conn is not None and identity != self._identity:
-            self._conn.close()
-            self._conn = self._bulk = None
+            self._close_reading()
         if self._conn is None:
-            self._conn = self._database.connect()
+            self._conn = self._connect()
             self._identity = self._database.identity()
         if self._conn.in_transaction:
             self._conn.execute("ROLLBACK")
         return self._conn
 
-    def _plain_sessions(
-        self, conn: sqlite3.Connection, layout: Layout
-    ) -> Iterator[SessionRef | BadRecord]:
-        """List a damaged file by its session rows; any change of the file may be one of theirs."""
-        signature = self.signature() or ""
+    def _close_reading(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = self._bulk = None
+
+    def _messages(
+        self,
+        conn: sqlite3.Connection,
+        reader: Reader,
+        headers: Sequence[Header],
+        known: Mapping[str, str],
+    ) -> Iterator[Message | Unchanged | BadRecord]:
+        """Yield the messages; from the first damaged one on, out of what can be salvaged."""
+        seen: set[str | None] = set()
+        is_salvaged = self._salvaged is not None
         try:
-            for found in sqlite_sessions.listing(conn, layout, frozenset(), None, sums=False):
-                if isinstance(found, SessionRef):
-                    found = replace(found, version=f"{found.version} {signature}")
-                yield found
-        except sqlite3.DatabaseError as error:
-            yield BadRecord(item="tables of sessions", reason=str(error), hides_session=True)
+            for item in reader.messages(headers, known):
+                if isinstance(item, BadRecord) and item.reason == MALFORMED and not is_salvaged:
+                    break
+                seen.add(item.message_id if isinstance(item, BadRecord) else item.id)
+                yield item
+            else:
+                if is_salvaged:
+                    yield from self._missing(reader.session_id, known, seen)
+                return
+        finally:
+            if conn.in_transaction:
+                conn.execute("ROLLBACK")
+        yield from self._salvage().lost
+        again = self.read(reader.session_id, known)
+        for item in again.messages if again else ():
+            if isinstance(item, BadRecord) or item.id not in seen:
+                yield item
 
+    def _missing(
+        self, session_id: str, known: Mapping[str, str], seen: Collection[str | None]
+    ) -> Iterator[BadRecord]:
+        """Yield what the index knows of a session and damage may have taken from it."""
+        if self._salvaged is None or not self._salvaged.lost:
+            return
+        for message_id in known:
+            if message_id and message_id not in seen:
+                yield BadRecord(
+                    item=f"message {message_id}",
+                    reason=MALFORMED,
+                    session_id=session_id,
+                    message_id=message_id,
+                )
 
-def _project_directories(conn: sqlite3.Connection, layout: Layout) -> Mapping[str, Sequence[str]]:
-    """Return further roots by project, where later versions keep them in a table."""
-    found: dict[str, list[str]] = {}
-    if layout.has("project_directory"):
-        for row in conn.execute("SELECT project_id, directory FROM project_directory"):
-            project_id, directory = map(text, row)
-            if isinstance(project_id, str) and isinstance(directory, str):
-                found.setdefault(project_id, []).append(directory)
-    return found
+    # Damage
 
+    def _connect(self) -> sqlite3.Connection:
+        """Open the database, or what was salvaged of it for as long as it has not changed."""
+        if self._salvaged is not None and self._is_salvaged():
+            return ReadOnlyDatabase(self._salvaged.path).connect()
+        self._drop_salvaged()
+        return self._database.connect()
 
-def _messages(
-    conn: sqlite3.Connection, reader: Reader, headers: Sequence[Header], known: Mapping[str, str]
-) -> Iterator[Message | Unchanged | BadRecord]:
-    try:
-        yield from reader.messages(headers, known)
-    finally:
-        if conn.in_transaction:
-            conn.execute("ROLLBACK")
+    def _is_salvaged(self) -> bool:
+        return self._salvaged is not None and self._salvaged.signature == self._database.signature()
+
+    def _salvage(self) -> Salvaged:
+        """Copy what can be read; it is what is read from now on."""
+        signature = self._database.signature()
+        self._close_reading()
+        self._drop_salvaged()
+        folder = tempfile.TemporaryDirectory(prefix="opencode-history-")
+        target = Path(folder.name) / "salvaged.db"
+        try:
+            with closing(self._database.connect()) as conn:
+                conn.execute("BEGIN")
+                lost = salvage(conn, self._layout(conn).tables, target)
+        except (sqlite3.Error, OSError, SourceUnavailable) as error:
+            folder.cleanup()
+            raise SourceUnavailable(
+                f"{self.location} is damaged, and nothing could be salvaged: {error}"
+            ) from error
+        self._salvaged = Salvaged(folder, target, signature, lost)
+        return self._salvaged
+
+    def _drop_salvaged(self) -> None:
+        if self._salvaged is not None:
+            self._salvaged.folder.cleanup()
+            self._salvaged = None
 
 
 def _orphans(conn: sqlite3.Connection, layout: Layout) -> Iterator[BadRecord]:

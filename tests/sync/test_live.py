@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from sync import listing
 from sync.backfill import run_backfill
 from sync.errors import SourceUnavailable
 from sync.index import Index
 from sync.live import LiveSync, Peers
-from sync.model import RANK_V2, Event
+from sync.model import RANK_V2, BadRecord, Event
 from sync.schedule import Schedule
-from tests.builders import MINUTE, T0, session, user
+from tests.builders import MINUTE, T0, ref, session, user
 from tests.sync.memory_source import LiveMemorySource, MemorySource
 
 
@@ -335,24 +336,45 @@ def test_a_changed_file_is_listed_and_what_differs_refreshed(world: World) -> No
     assert live.scan(world.index).skipped
     files.put(session("s1", at=T0 + 1), user("m1", "one, edited", stamp="new"))
     files.stable_signature = "2"
-    assert live.scan(world.index).changed == ["s1"]
+    assert [ref.id for ref in live.scan(world.index).changed] == ["s1"]
     world.settle(live)
     assert world.texts() == ["one, edited", "two"]
     assert files.reads[2:] == ["s1"]
 
 
-def test_a_change_in_the_moment_of_a_listing_is_found_by_one_more(world: World) -> None:
+def test_what_was_listed_before_a_listing_broke_off_is_refreshed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = MemorySource()
     live = world.watch(files)
-    files.stable_signature = "1"
-    files.put(session("s1"), user("m1", "one"))
-    assert live.scan(world.index).changed == ["s1"]
-    files.put(session("s1", at=T0 + 1), user("m1", "two", stamp="new"))
-    assert live.scan(world.index).changed == ["s1"]
+    files.put(session("s1"), user("m1", "listed"))
+
+    def half() -> Iterator[Any]:
+        yield from (ref(of) for of, _ in files.held.values())
+        yield from [BadRecord(item="row", reason="bad")] * listing.CHUNK
+        raise SourceUnavailable("the disk went away")
+
+    monkeypatch.setattr(files, "sessions", half)
+    with pytest.raises(SourceUnavailable):
+        live.scan(world.index)
     world.settle(live)
-    assert world.texts() == ["two"]
-    assert live.scan(world.index).skipped
-    assert live.scan(world.index).skipped
+    assert world.texts() == ["listed"]
+
+
+def test_a_clock_that_goes_back_delays_a_refresh_but_loses_nothing(
+    world: World, service: LiveMemorySource
+) -> None:
+    live = world.watch(service)
+    service.put(session("s1"), user("m1", "old"))
+    live.handle(world.index, changed("s1"))
+    world.settle(live)
+    world.clock.ms -= 10_000
+    service.put(session("s1"), user("m1", "new", stamp="new"))
+    live.schedule.hurry()
+    live.handle(world.index, changed("s1"))
+    for _ in range(60):
+        world.settle(live)
+    assert world.texts() == ["new"]
 
 
 def test_a_session_deleted_from_a_file_goes(world: World) -> None:

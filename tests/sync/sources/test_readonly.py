@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from sync.sources.readonly import ReadOnlyDatabase
+from sync.sources.sqlite import SqliteSource
 from tests.builders import T0
 from tests.opencode_stores import Database
 
@@ -144,3 +146,15 @@ def test_a_database_in_a_closed_folder_is_followed_from_copy_to_copy(shared: Pat
         assert sorted(other.read()["sessions"]) == ["ses_1", "ses_2"]
         assert other.end() == []
     assert list(contents(folder)) == ["opencode.db"]
+
+
+def test_a_wal_that_has_just_grown_says_nothing_yet(tmp_path: Path) -> None:
+    with Database(tmp_path / "opencode.db", "1.18") as db:
+        db.session("ses_1")
+        database = ReadOnlyDatabase(db.path)
+        written = database.wal.stat().st_mtime
+        assert not database.is_settled(lambda: written + 1)
+        assert database.is_settled(lambda: written + 3)
+        assert SqliteSource(db.path).signature() is None
+        os.utime(database.wal, (written - 60, written - 60))
+        assert SqliteSource(db.path).signature() == database.signature()
