@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from datasette_history.matching import Criteria, Matcher, PathFilter
-from datasette_history.paths import comparable
+from datasette_history.paths import spellings
 from datasette_history.schema import session_range
 
 _FORKS = """
@@ -168,8 +168,9 @@ class Groups:
 
 
 def _is_path(path: PathFilter, edited: str) -> bool:
-    same = comparable(edited)
-    return same == path.path or (not path.absolute and same.endswith(f"/{path.path}"))
+    if path.absolute:
+        return edited in spellings(path.path)
+    return edited == path.path or edited.endswith(f"/{path.path}")
 
 
 def _turned(links: Mapping[int, int]) -> Mapping[int, list[int]]:

@@ -6,6 +6,7 @@ The same descriptions check a call, become JSON Schemas, and fill the documentat
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -142,5 +143,7 @@ def _integer(parameter: Parameter, number: int) -> int:
 
 
 def _shown(value: object) -> str:
-    text = storable(repr(value))
+    """Return a value as its caller spelled it: a text in quotes, anything else as JSON."""
+    spelled = repr(value) if isinstance(value, str) else json.dumps(value, default=repr)
+    text = storable(spelled)
     return text if len(text) <= 60 else text[:60] + "…"

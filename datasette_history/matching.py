@@ -9,6 +9,7 @@ are walked.
 from __future__ import annotations
 
 import json
+import posixpath
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Final
 
 from datasette_history.dates import DateRange
 from datasette_history.excerpts import find
-from datasette_history.paths import comparable, expand_home, is_absolute, spellings
+from datasette_history.paths import expand_home, is_absolute, spellings
 from datasette_history.postings import RARE, Postings
 from datasette_history.results import Scope
 from datasette_history.schema import SLOT_BITS, session_range
@@ -95,11 +96,9 @@ class PathFilter:
     def of(cls, text: str, home: str | None) -> PathFilter:
         path = expand_home(text, home)
         if is_absolute(path):
-            return cls(comparable(path), True)
-        path = path.replace("\\", "/")
-        while path.startswith("./"):
-            path = path[2:]
-        return cls(path, False)
+            # As the index spells network paths, and so answers, they can be asked for.
+            return cls(spellings(path)[0], True)
+        return cls(posixpath.normpath(path.replace("\\", "/")), False)
 
     @property
     def basename(self) -> str:

@@ -37,8 +37,13 @@ def comparable(path: str) -> str:
 
 
 def spellings(path: str) -> tuple[str, ...]:
-    """Return the ways in which the index may hold an absolute path."""
-    same = comparable(path)
+    """Return the ways in which the index may hold an absolute path.
+
+    Two leading slashes are a Windows network path's there, or those of a path of POSIX.
+    """
+    same = posixpath.normpath(path) if path.startswith("//") else comparable(path)
+    if same.startswith("//"):
+        return (same, same[1:])
     return (same, same[0].lower() + same[1:]) if same[1:2] == ":" else (same,)
 
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final
 
+from datasette_history.errors import InvalidInput
 from datasette_history.paths import comparable, expand_home, is_absolute, is_within
 from datasette_history.results import Scope
 
@@ -36,7 +37,8 @@ def resolve(
 
     project goes before directory. A directory that belongs to no indexed project, and
     neither being given, mean every session. A project or path that is not indexed gives an
-    empty scope, so that a mistyped one never searches somewhere else.
+    empty scope, so that a mistyped one never searches somewhere else. Raises InvalidInput
+    for a directory that is not absolute.
     """
     if project == ALL:
         return Scope()
@@ -46,9 +48,15 @@ def resolve(
             return _below(conn, comparable(path), project)
         known = conn.execute(_KNOWN, (project,)).fetchone()[0]
         return Scope(projects=(project,) if known else (), asked=project)
-    if directory is not None and is_absolute(path := expand_home(directory, home)):
-        return _around(conn, comparable(path), directory)
-    return Scope()
+    if directory is None:
+        return Scope()
+    path = expand_home(directory, home)
+    if not is_absolute(path):
+        raise InvalidInput(
+            f"directory {directory[:200]!r} is not an absolute path, so nobody can tell where "
+            "it is; give the whole path"
+        )
+    return _around(conn, comparable(path), directory)
 
 
 def session_directory(conn: sqlite3.Connection, directory: str) -> tuple[str, ...]:

@@ -187,12 +187,38 @@ async def _json_body(request: Request) -> dict[str, Any]:
         raise InvalidInput("POST takes JSON; send the header Content-Type: application/json")
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > MAX_BODY:
-        raise InvalidInput(f"the body has more than the {MAX_BODY} bytes allowed")
-    body = await request.post_body()
+        raise _too_long()
+    body = await _bounded_body(request)
     try:
-        inputs = json.loads(body)
+        inputs = json.loads(body, object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
         raise InvalidInput("the body is not JSON; send an object with the inputs") from error
     if not isinstance(inputs, dict):
         raise InvalidInput("the body must be a JSON object with the inputs")
     return inputs
+
+
+async def _bounded_body(request: Request) -> bytes:
+    """Return the body; one of unknown length is not read further than is allowed."""
+    body = b""
+    more = True
+    while more:
+        message = await request.receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > MAX_BODY:
+            raise _too_long()
+    return body
+
+
+def _too_long() -> InvalidInput:
+    return InvalidInput(f"the body has more than the {MAX_BODY} bytes allowed")
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidInput(f"{storable(twice)} is given more than once; give it once")
+    return values

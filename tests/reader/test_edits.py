@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from datasette_history.matching import FIRST_BLOCK
 from sync.model import FileEdit, Part
 from tests.builders import MINUTE, T0, assistant, copy, message, session, synthetic, user
@@ -216,3 +218,28 @@ def test_filters_apply_before_limiting_edits(history: Make) -> None:
         {"query": "common", "date": "yesterday"},
     ):
         assert found.edits(limit=1, **inputs) == [("m", "/rare")]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (r"\\server\share\b.ts", ["network"]),
+        ("//server/share/b.ts", ["network"]),
+        (r"share\b.ts", ["network"]),
+        ("/server/share/b.ts", []),
+        ("src/./lib//a.ts", ["local"]),
+        ("./x/../src/lib/a.ts", ["local"]),
+        ("lib/../other/a.ts", []),
+    ],
+)
+def test_a_path_is_found_by_every_way_to_write_it(
+    history: Make, path: str, expected: list[str]
+) -> None:
+    found = history(
+        copy(session("s1"), assistant("network", "x", edits=[r"\\server\share\b.ts"])),
+        copy(session("s2"), assistant("local", "x", edits=["/home/dev/app/src/lib/a.ts"])),
+    )
+    assert [message for message, _ in found.edits(f'path:"{path}"')] == expected
+    assert len(found.sessions(query=f'path:"{path}"')) == len(expected)
+    edits = found.json("search-edits", query=f'path:"{path}"')["edits"]
+    assert all(edit["firstEdit"] for edit in edits)

@@ -41,6 +41,12 @@ def test_both_cases_of_a_drive_are_looked_for() -> None:
     assert spellings("/a") == ("/a",)
 
 
+def test_a_network_path_is_looked_for_however_it_is_spelled() -> None:
+    assert spellings(r"\\server\share\a") == ("//server/share/a", "/server/share/a")
+    assert spellings("//server/share//a") == ("//server/share/a", "/server/share/a")
+    assert spellings("///a") == ("/a",)
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [

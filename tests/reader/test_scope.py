@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from datasette_history.errors import InvalidInput
 from sync.index import Index
 from sync.model import Project
 from tests.builders import copy, session
@@ -91,7 +92,6 @@ def test_a_project_is_an_id_a_path_or_all(
         pytest.param("C:/Users/dev/app/src", {"windows"}, id="windows"),
         pytest.param("/home/dev", set(PLACES), id="above-all-means-all"),
         pytest.param("/elsewhere", set(PLACES), id="unknown-means-all"),
-        pytest.param("relative/path", set(PLACES), id="relative-means-all"),
     ],
 )
 def test_a_directory_means_the_project_it_belongs_to(
@@ -152,3 +152,11 @@ def test_a_project_that_is_not_indexed_finds_nothing_and_says_so(places: History
     (note,) = answer["notes"]
     assert note.startswith("no session of the project 'absent' is indexed")
     assert "notes" not in places.json("search-messages", query="absent", project="app")
+
+
+@pytest.mark.parametrize("directory", ["app", "./app", ".", "C:app"])
+def test_a_directory_that_is_not_absolute_is_an_error(places: History, directory: str) -> None:
+    """Else every project would be searched, and the answer would look like the right one's."""
+    with pytest.raises(InvalidInput, match="is not an absolute path"):
+        places.json("search-sessions", directory=directory)
+    assert places.sessions(directory=directory, project="app", limit=50)

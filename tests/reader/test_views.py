@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,9 @@ async def test_post_takes_nothing_that_a_foreign_page_could_send(
         pytest.param({"query": "abc", "database": 1}, "database must be a text", id="database"),
         pytest.param({"query": 1}, "query must be a text", id="type"),
         pytest.param({"query": "abc", "x": 1}, "unknown input 'x'", id="unknown"),
+        pytest.param(
+            '{"query": "abc", "query": "def"}', "query is given more than once", id="twice"
+        ),
     ],
 )
 async def test_a_wrong_body_is_a_400_that_says_why(ds: Datasette, body: Any, message: str) -> None:
@@ -168,6 +172,29 @@ async def test_a_wrong_body_is_a_400_that_says_why(ds: Datasette, body: Any, mes
     assert response.status_code == answer["status"] == 400
     assert answer["ok"] is False
     assert any(one in answer["error"] for one in message.split("|"))
+
+
+@pytest.mark.asyncio
+async def test_a_body_of_unknown_length_is_not_read_further_than_is_allowed(ds: Datasette) -> None:
+    sent = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield b'{"query": "'
+        for _ in range(10_000):
+            sent += 1_000
+            yield b"a" * 1_000
+        yield b'"}'
+
+    await ds.invoke_startup()
+    response = await ds.client.post(
+        "/-/history/search-messages.json",
+        content=chunks(),
+        headers={"content-type": "application/json"},
+    )
+    assert response.status_code == 400
+    assert response.json()["error"] == "the body has more than the 100000 bytes allowed"
+    assert sent <= 101_000
 
 
 @pytest.mark.asyncio
