@@ -21,7 +21,7 @@ from datasette_history.sessions import load_sessions
 # edit has the time of the original and counts as newer than it.
 _EDITS = """
 SELECT e.document_id, d.message_id, d.session_id, d.seq, e.timestamp, e.path, e.tool,
-  d.copied, d.reverted, o.num
+  d.copied, max(d.reverted, e.reverted), o.num
 FROM document_paths e JOIN documents d ON d.id = e.document_id
 LEFT JOIN sessions o ON o.id = d.copied_from
 WHERE e.timestamp >= :start AND e.timestamp < :end
@@ -30,7 +30,7 @@ ORDER BY e.timestamp DESC, d.copied DESC, d.seq DESC, e.document_id DESC, e.path
 
 _EDITS_OF_SESSIONS = """
 SELECT e.document_id, d.message_id, d.session_id, d.seq, e.timestamp, e.path, e.tool,
-  d.copied, d.reverted, o.num
+  d.copied, max(d.reverted, e.reverted), o.num
 FROM json_each(:nums) wanted
 CROSS JOIN document_paths e
   ON e.document_id BETWEEN wanted.value << :bits AND ((wanted.value + 1) << :bits) - 1
@@ -42,7 +42,7 @@ ORDER BY e.timestamp DESC, d.copied DESC, d.seq DESC, e.document_id DESC, e.path
 
 _EDITS_OF_PATHS = """
 SELECT e.document_id, d.message_id, d.session_id, d.seq, e.timestamp, e.path, e.tool,
-  d.copied, d.reverted, o.num
+  d.copied, max(d.reverted, e.reverted), o.num
 FROM document_paths e JOIN documents d ON d.id = e.document_id
 LEFT JOIN sessions o ON o.id = d.copied_from
 WHERE e.path IN (SELECT value FROM json_each(:paths))
@@ -52,7 +52,7 @@ ORDER BY e.timestamp DESC, d.copied DESC, d.seq DESC, e.document_id DESC, e.path
 
 _EDITS_ENDING_IN = """
 SELECT e.document_id, d.message_id, d.session_id, d.seq, e.timestamp, e.path, e.tool,
-  d.copied, d.reverted, o.num
+  d.copied, max(d.reverted, e.reverted), o.num
 FROM document_paths e JOIN documents d ON d.id = e.document_id
 LEFT JOIN sessions o ON o.id = d.copied_from
 WHERE e.basename = :basename

@@ -130,6 +130,7 @@ CREATE TABLE parts (
   start INTEGER NOT NULL,           -- in code points, from 0
   length INTEGER NOT NULL,
   only_in TEXT,                     -- as in documents, of this piece alone
+  reverted INTEGER NOT NULL DEFAULT 0, -- 1 where a revert undid the message from here on
   PRIMARY KEY (document_id, seq)
 ) WITHOUT ROWID;
 
@@ -140,6 +141,7 @@ CREATE TABLE document_paths (
   path TEXT NOT NULL,               -- absolute where it can be known, always with /
   basename TEXT NOT NULL,
   tool TEXT,                        -- NULL where only a snapshot named the file
+  reverted INTEGER NOT NULL DEFAULT 0, -- 1 where only what a revert undid of the message edited it
   PRIMARY KEY (document_id, path)
 ) WITHOUT ROWID;
 CREATE INDEX document_paths_path ON document_paths(path, timestamp);
@@ -228,7 +230,7 @@ SELECT
   (SELECT group_concat(substr(d.text, e.start + 1, e.length), char(10)) FROM parts e
     WHERE e.document_id = t.document_id AND e.call = t.call AND e.kind = 'error') AS error,
   d.copied,
-  d.reverted
+  max(d.reverted, t.reverted) AS reverted
 FROM parts t
 JOIN documents d ON d.id = t.document_id
 WHERE t.kind = 'tool';
@@ -244,7 +246,7 @@ SELECT
   strftime('%Y-%m-%dT%H:%M:%fZ', e.timestamp / 1000.0, 'unixepoch') AS time,
   e.project_id,
   d.copied,
-  d.reverted
+  max(d.reverted, e.reverted) AS reverted
 FROM document_paths e
 JOIN documents d ON d.id = e.document_id
 JOIN sessions s ON s.id = d.session_id;

@@ -28,18 +28,22 @@ def message_v1(
     stamp: str,
     row_ms: int | None,
     directory: str | None,
+    reverted_from: int | None = None,
 ) -> Message:
     """Return a message of V1.
 
-    parts: the decoded parts in their order. row_ms: when the row was created, for messages
-    that do not say so themselves. directory: the session's, for relative paths.
+    parts: the decoded parts in their order; reverted_from: the first that a revert undid.
+    row_ms: when the row was created, for messages that do not say so themselves. directory: the
+    session's, for relative paths.
     """
     provider, model = provider_and_model(data)
     role = filled(data.get("role")) or "unknown"
     collected = MessageParts(directory)
     # On a user message `summary` is an object, and means something else.
     text_is_summary = role == "assistant" and data.get("summary") is True
-    for part in parts:
+    for number, part in enumerate(parts):
+        if number == reverted_from:
+            collected.mark_reverted()
         _add_part(collected, mapping(part), text_is_summary)
     collected.add("error", error_text(data.get("error")))
     pieces, edits = collected.finish()

@@ -35,6 +35,7 @@ class EditedPath:
     path: str
     basename: str
     tool: str | None
+    reverted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +130,14 @@ def _join(parts: Sequence[Part]) -> tuple[str, int, list[Span]]:
 def _edited_paths(edits: Sequence[FileEdit], directory: str | None) -> list[EditedPath]:
     """Each path once; a tool's edit stands for the snapshot's mention of the same file."""
     tools: dict[str, str | None] = {}
+    standing: set[str] = set()
     for edit in edits:
         if edit.path:
             path = absolute_path(clean(edit.path), directory)
             tools[path] = tools.get(path) or edit.tool
-    return [EditedPath(path, basename(path), tool) for path, tool in tools.items()]
+            if not edit.reverted:
+                standing.add(path)
+    return [
+        EditedPath(path, basename(path), tool, reverted=path not in standing)
+        for path, tool in tools.items()
+    ]

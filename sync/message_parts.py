@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sync.model import FileEdit, Part, PartKind, Tokens
 from sync.paths import absolute_path, is_windows, patch_paths, uri_basename
@@ -64,6 +64,7 @@ class MessageParts:
         self._tools: dict[str, str | None] = {}
         self._named: set[str] = set()
         self._snapshot: list[str] = []
+        self._standing: tuple[int, frozenset[str]] | None = None
 
     def add(
         self, kind: PartKind, text: object, *, name: str | None = None, own: bool = True
@@ -71,6 +72,11 @@ class MessageParts:
         """Add a part unless it has no text."""
         if isinstance(text, str) and text:
             self._parts.append(Part(kind=kind, text=shrink(text), name=name, own=own))
+
+    def mark_reverted(self) -> None:
+        """Note that a revert undid whatever is added from now on."""
+        edited = {*self._tools, *map(self._resolve, self._snapshot)}
+        self._standing = (len(self._parts), frozenset(edited))
 
     def add_part(self, part: Part) -> None:
         self._parts.append(part)
@@ -132,7 +138,11 @@ class MessageParts:
                 self._parts.append(Part(kind="path", text=self._shown(path, resolved)))
             self._tools.setdefault(resolved, None)
         edits = tuple(FileEdit(path, tool) for path, tool in self._tools.items())
-        return tuple(self._parts), edits
+        if self._standing is None:
+            return tuple(self._parts), edits
+        count, standing = self._standing
+        parts = [replace(part, reverted=i >= count) for i, part in enumerate(self._parts)]
+        return tuple(parts), tuple(replace(e, reverted=e.path not in standing) for e in edits)
 
     def _add_edits(self, call: Call, number_: int) -> None:
         named = [self._resolve(path) for path in _input_paths(call.input)]

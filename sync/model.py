@@ -58,6 +58,7 @@ class Part:
 
     only_in: the older generation that alone still has it; None for all that the copy itself has.
     cut_to: of an output that was cut: name of the file in OpenCode's tool-output that has it whole.
+    reverted: a revert undid the message from here on.
     own: the message's role said it; False for text that OpenCode or a plugin added
         (synthetic or ignored text), which can be found but is nobody's words.
     call: number of the tool call within the message, from 0; None outside of one.
@@ -75,6 +76,7 @@ class Part:
     own: bool = True
     only_in: OnlyIn | None = None
     cut_to: str | None = None
+    reverted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,12 @@ class FileEdit:
     """A file that a completed tool call wrote, or (tool None) that a snapshot lists.
 
     path: as the source says it, absolute or relative to the session's directory.
+    reverted: only what a revert undid of the message edited it.
     """
 
     path: str
     tool: str | None
+    reverted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,7 +92,7 @@ class SessionWriter:
             if message_id in seen:
                 continue
             seen.add(message_id)
-            reverted = reverts.is_reverted(item.id)
+            reverted = reverts.is_reverted(item, self.known.get(message_id))
             if isinstance(item, Unchanged):
                 self._place(self.known[message_id], seq, reverted)
             else:
@@ -267,22 +267,24 @@ class SessionWriter:
     def _insert_pieces(self, document_id: int, document: Document) -> None:
         self.conn.executemany(
             "INSERT INTO parts (document_id, seq, kind, call, name, title, status, started, ended, "
-            "start, length, only_in) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "start, length, only_in, reverted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (
                     document_id, number, span.part.kind, span.part.call, cleaned(span.part.name),
                     cleaned(span.part.title), cleaned(span.part.status), span.part.started_ms,
                     span.part.ended_ms, span.start, span.length, span.part.only_in,
+                    span.part.reverted,
                 )
                 for number, span in enumerate(document.spans)
             ),
         )  # fmt: skip
         self.conn.executemany(
-            "INSERT INTO document_paths (document_id, project_id, timestamp, path, basename, tool) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO document_paths "
+            "(document_id, project_id, timestamp, path, basename, tool, reverted) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 (document_id, self.project_id, document.timestamp, edited.path, edited.basename,
-                 cleaned(edited.tool))
+                 cleaned(edited.tool), edited.reverted)
                 for edited in document.paths
             ),
         )  # fmt: skip
@@ -305,14 +307,18 @@ class _Reverts:
         self.revert = revert
         self.reached = False
 
-    def is_reverted(self, message_id: str) -> int:
+    def is_reverted(self, message: Message | Unchanged, known: _Known | None) -> int:
         if self.revert is None:
             return 0
-        if message_id == self.revert.message_id:
-            self.reached = True
-            # With a part named, the message up to that part still stands.
-            return int(self.revert.part_id is None)
-        return int(self.reached)
+        if message.id != self.revert.message_id:
+            return int(self.reached)
+        self.reached = True
+        if self.revert.part_id is None:
+            return 1
+        # With a part named, the message up to that part still stands.
+        if isinstance(message, Unchanged):
+            return known.reverted if known is not None else 0
+        return int(bool(message.parts) and all(part.reverted for part in message.parts))
 
 
 def token_columns(tokens: Tokens | None) -> dict[str, int | None]:

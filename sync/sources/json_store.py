@@ -276,7 +276,8 @@ def _message(
     message_id = file.stem
     try:
         files = json_files(tree.part_folder(session.id, message_id))
-        stamp = _stamp(session, file, files)
+        undone = _undone_part(session, message_id)
+        stamp = _stamp(session, file, files, undone)
         if known.get(message_id) == stamp:
             yield Unchanged(message_id)
             return
@@ -286,7 +287,10 @@ def _message(
         return
     parts = list(sequence(data.get("parts")))
     bad = []
+    reverted_from = None
     for part in sorted(files, key=lambda part: (part_age(message_id, part.stem), part.stem)):
+        if part.stem == undone:
+            reverted_from = len(parts)
         try:
             parts.append(tree.read_object(part))
         except (ValueError, OSError) as error:
@@ -298,12 +302,21 @@ def _message(
         stamp=stamp + UNREADABLE if bad else stamp,
         row_ms=session.created_ms,
         directory=session.directory,
+        reverted_from=reverted_from,
     )
     yield from bad
 
 
-def _stamp(session: Session, file: File, parts: Sequence[File]) -> str:
+def _undone_part(session: Session, message_id: str) -> str | None:
+    """Return the part from which on a revert undid the message, where it names one."""
+    revert = session.revert
+    return revert.part_id if revert is not None and revert.message_id == message_id else None
+
+
+def _stamp(session: Session, file: File, parts: Sequence[File], undone: str | None) -> str:
     marks = [session.directory or "", file.mark, *(part.mark for part in parts)]
+    if undone:
+        marks.append(f"r{undone}")
     return f"j:{zlib.crc32(' '.join(marks).encode('utf-8', 'replace')):x}"
 
 

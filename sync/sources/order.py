@@ -24,6 +24,7 @@ class Header:
     position: row number in V1, seq in V2. updated_ms: when it or a part of it last changed,
     where that is not the moment of an import. only_in: set where the newer generation has the
     session, but not this message. older: what V1 has of a message of V2.
+    reverted_from: id of the part from which on a revert undid the message.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Header:
     stamp: str
     only_in: OnlyIn | None = None
     older: Header | None = None
+    reverted_from: str | None = None
 
 
 def merge(v1: Iterable[Header], v2: Iterable[Header]) -> list[Header]:

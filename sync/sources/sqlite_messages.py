@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sync.decode_v1 import message_v1
 from sync.decode_v2 import message_v2
-from sync.model import BadRecord, Message, Unchanged
+from sync.model import BadRecord, Message, Revert, Unchanged
 from sync.older_copies import is_lost_by_import, with_older_parts
 from sync.sources.layout import Layout
 from sync.sources.order import (
@@ -207,7 +207,10 @@ class Reader:
         data = self._object("message", "data", header.id)
         parts: list[object] = []
         bad: list[BadRecord] = []
+        reverted_from = None
         for part_id, raw in self._v1_parts(header.id):
+            if part_id == header.reverted_from:
+                reverted_from = len(parts)
             try:
                 parts.append(_decode_object(raw))
             except ValueError as error:
@@ -221,6 +224,7 @@ class Reader:
             stamp=header.stamp.removesuffix(UNREADABLE) + UNREADABLE if bad else header.stamp,
             row_ms=header.created_ms,
             directory=self.directory,
+            reverted_from=reverted_from,
         )
         yield replace(message, only_in=header.only_in) if header.only_in else message
         yield from bad
@@ -353,6 +357,18 @@ class Reader:
             f"SELECT CAST({column} AS BLOB) FROM {table} WHERE id = ?", (row_id,)
         ).fetchone()
         return _decode_object(row[0] if row else None)
+
+
+def with_revert(headers: Sequence[Header], revert: Revert | None) -> Sequence[Header]:
+    """Return the headers, that of a message which is undone in part with the part it begins at."""
+    if revert is None or revert.part_id is None:
+        return headers
+    return [
+        replace(header, reverted_from=revert.part_id, stamp=f"{header.stamp}:r{revert.part_id}")
+        if header.id == revert.message_id and header.kind == "v1"
+        else header
+        for header in headers
+    ]
 
 
 def _decode_object(raw: object) -> Mapping[str, object]:

@@ -63,9 +63,9 @@ _CONTENT: Sequence[str] = (
     "copied_from, reverted, only_in, own_length, stamp, text "
     "FROM documents ORDER BY session_id, seq",
     "SELECT d.session_id, d.message_id, p.seq, p.kind, p.call, p.name, p.start, p.length, "
-    "p.only_in FROM parts p JOIN documents d ON d.id = p.document_id ORDER BY 1, 2, 3",
-    "SELECT d.session_id, d.message_id, e.path, e.tool, e.project_id FROM document_paths e "
-    "JOIN documents d ON d.id = e.document_id ORDER BY 1, 2, 3",
+    "p.only_in, p.reverted FROM parts p JOIN documents d ON d.id = p.document_id ORDER BY 1, 2, 3",
+    "SELECT d.session_id, d.message_id, e.path, e.tool, e.project_id, e.reverted "
+    "FROM document_paths e JOIN documents d ON d.id = e.document_id ORDER BY 1, 2, 3",
 )
 
 
