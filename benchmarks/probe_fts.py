@@ -10,6 +10,7 @@ FTS5's own check of the result does.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import sqlite3
 import tempfile
 import time
@@ -113,6 +114,12 @@ def _segments(conn: sqlite3.Connection) -> int:
     return int(conn.execute(sql).fetchone()[0])
 
 
+def _cpu() -> float:
+    """Return the processor seconds of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
 @click.command()
 @click.argument("index", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--automerge", type=int)
@@ -128,12 +135,12 @@ def main(index: Path, batch: float, trigger: bool, workers: int, **settings: int
     with tempfile.TemporaryDirectory(prefix="history-probe-") as folder:
         target = Path(folder) / "probe.db"
         batches = floors.batches(index.absolute(), int(batch * 1e6))
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), _cpu()
         if workers:
             fill_side_by_side(batches, target, workers)
         else:
             fill(batches, target, chosen, trigger=trigger)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, _cpu() - cpu
         with closing(_connect(target)) as conn:
             (text,) = conn.execute(
                 "SELECT sum(length(CAST(text AS BLOB))) FROM documents"
@@ -146,8 +153,8 @@ def main(index: Path, batch: float, trigger: bool, workers: int, **settings: int
         size = target.stat().st_size
         steps, merge_s, longest = merge(target)
         click.echo(
-            f"{text / 1e6 / seconds:.2f} MB/s, {segments} segments, {size / text:.2f} times the "
-            f"text; merge {merge_s:.1f} s in {steps} steps, the longest {longest * 1e3:.0f} ms"
+            f"{text / 1e6 / seconds:.2f} MB/s ({cpu:.1f} processor seconds), "
+            f"{segments} segments, {size / text:.2f} times the text; merge {merge_s:.1f} s in {steps} steps, the longest {longest * 1e3:.0f} ms"
         )
 
 

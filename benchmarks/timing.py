@@ -51,9 +51,14 @@ def seconds(call: Callable[[], T]) -> tuple[float, T]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished process. peak_mb: largest resident memory of it or one of its children."""
+    """A finished process.
+
+    cpu_s: processor seconds of it and its children, which other programs disturb less.
+    peak_mb: largest resident memory of it or one of its children.
+    """
 
     seconds: float
+    cpu_s: float
     peak_mb: float
     output: str
 
@@ -72,4 +77,9 @@ def run(arguments: Sequence[str]) -> Run:
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)} ended with {process.returncode}: {output}")
     unit = 2**20 if sys.platform == "darwin" else 2**10
-    return Run(time.perf_counter() - start, usage.ru_maxrss / unit, output)
+    return Run(
+        time.perf_counter() - start,
+        usage.ru_utime + usage.ru_stime,
+        usage.ru_maxrss / unit,
+        output,
+    )
