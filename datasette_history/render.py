@@ -34,6 +34,9 @@ UrlFor = Callable[[str, str | None], str | None]
 
 Json = dict[str, Any]
 
+MAX_TITLE: Final = 1_000
+"""Code points of a title that are shown."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -77,7 +80,7 @@ def session_json(session: SessionInfo, url_for: UrlFor) -> Json:
     """Return what every answer says of a session."""
     return {
         "sessionID": session.id,
-        "title": session.title,
+        "title": _short(session.title),
         "projectID": session.project_id,
         "directory": session.directory,
         **_time("updated", session.updated_ms),
@@ -277,6 +280,11 @@ def _source(source: SourceStatus) -> Json:
 
 def _time(key: str, ms: int | None) -> Json:
     return {key: ms, f"{key}ISO": None if ms is None else iso(ms)}
+
+
+def _short(title: str) -> str:
+    """Return a title that leaves room for the answer: nothing bounds the ones that are stored."""
+    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
 
 
 def _where(**values: Any) -> Json:

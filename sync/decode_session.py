@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from sync.message_parts import cost, provider_and_model, tokens
 from sync.model import Project, Revert, Session, Todo, Tokens
-from sync.values import decode_json, filled, integer, mapping, sequence, string, time_ms
+from sync.values import decode_json, filled, mapping, quantity, sequence, string, time_ms
 
 
 def session_from_object(session_id: str, data: Mapping[str, object], activity_ms: int) -> Session:
@@ -35,9 +35,9 @@ def session_from_object(session_id: str, data: Mapping[str, object], activity_ms
         archived_ms=time_ms(time.get("archived")) or None,
         cost=cost(data.get("cost")),
         tokens=tokens(data.get("tokens")),
-        additions=integer(summary.get("additions")),
-        deletions=integer(summary.get("deletions")),
-        files_changed=integer(summary.get("files")),
+        additions=quantity(summary.get("additions")),
+        deletions=quantity(summary.get("deletions")),
+        files_changed=quantity(summary.get("files")),
         share_url=filled(mapping(data.get("share")).get("url")),
         revert=revert(data.get("revert")),
     )
@@ -62,9 +62,9 @@ def session_from_columns(session_id: str, row: Mapping[str, object], activity_ms
         archived_ms=time_ms(row.get("time_archived")) or None,
         cost=cost(row.get("cost")),
         tokens=_token_columns(row),
-        additions=integer(row.get("summary_additions")),
-        deletions=integer(row.get("summary_deletions")),
-        files_changed=integer(row.get("summary_files")),
+        additions=quantity(row.get("summary_additions")),
+        deletions=quantity(row.get("summary_deletions")),
+        files_changed=quantity(row.get("summary_files")),
         share_url=filled(row.get("share_url")),
         forked_from=filled(row.get("fork_session_id")),
         revert=revert(_json(row.get("revert"))),
@@ -159,7 +159,7 @@ def _json(value: object) -> object:
 
 def _token_columns(row: Mapping[str, object]) -> Tokens | None:
     names = ("input", "output", "reasoning", "cache_read", "cache_write")
-    found = {name: integer(row.get(f"tokens_{name}")) for name in names}
+    found = {name: quantity(row.get(f"tokens_{name}")) for name in names}
     if all(value is None for value in found.values()):
         return None
     return Tokens(**{name: value or 0 for name, value in found.items()})

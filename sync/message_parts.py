@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from sync.model import FileEdit, Part, PartKind, Tokens
 from sync.paths import absolute_path, is_windows, patch_paths, uri_basename
 from sync.values import (
+    MAX_QUANTITY,
     decode_json,
     filled,
-    integer,
     mapping,
     number,
+    quantity,
     sequence,
     shrink,
     string,
@@ -213,11 +214,11 @@ def tokens(value: object) -> Tokens | None:
         return None
     cache = mapping(value.get("cache"))
     return Tokens(
-        input=integer(value.get("input")) or 0,
-        output=integer(value.get("output")) or 0,
-        reasoning=integer(value.get("reasoning")) or 0,
-        cache_read=integer(cache.get("read")) or 0,
-        cache_write=integer(cache.get("write")) or 0,
+        input=quantity(value.get("input")) or 0,
+        output=quantity(value.get("output")) or 0,
+        reasoning=quantity(value.get("reasoning")) or 0,
+        cache_read=quantity(cache.get("read")) or 0,
+        cache_write=quantity(cache.get("write")) or 0,
     )
 
 
@@ -235,7 +236,9 @@ def provider_and_model(data: Mapping[str, object]) -> tuple[str | None, str | No
 
 
 def cost(value: object) -> float | None:
-    return number(value)
+    """Return US dollars, where that many could have been spent."""
+    found = number(value)
+    return found if found is not None and abs(found) <= MAX_QUANTITY else None
 
 
 def _refused(call: Call) -> Call:

@@ -12,9 +12,7 @@ from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-_PATCH_HEADER = re.compile(
-    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to):[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE
-)
+_PATCH_HEADER = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to):(.*)$", re.MULTILINE)
 
 
 @lru_cache(maxsize=4096)
@@ -61,7 +59,8 @@ def uri_basename(uri: str) -> str:
 
 def patch_paths(patch: str) -> list[str]:
     """Return the files that the headers of an ``*** Begin Patch`` text name, in their order."""
-    return [path for path in _PATCH_HEADER.findall(patch) if path]
+    # Stripped here: the pattern would look at every run of blanks again and again.
+    return [path for found in _PATCH_HEADER.findall(patch) if (path := found.strip(" \t\r"))]
 
 
 def _normal_windows(path: str) -> str:

@@ -17,6 +17,9 @@ MAX_TIME_MS = 253_402_300_799_999
 
 MAX_INTEGER = (1 << 63) - 1
 
+MAX_QUANTITY = 10**15
+"""More is noise; thousands of them still have a sum that SQLite can hold."""
+
 LONG_RUN = 512
 """Base64 text from this many characters on is replaced by its size."""
 
@@ -59,6 +62,12 @@ def integer(value: object) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_INTEGER:
         return value
     return None
+
+
+def quantity(value: object) -> int | None:
+    """Return a count, of tokens or lines, of which sums can be taken: noise is none."""
+    found = integer(value)
+    return found if found is not None and 0 <= found <= MAX_QUANTITY else None
 
 
 def number(value: object) -> float | None:

@@ -135,3 +135,9 @@ def test_a_time_beyond_all_calendars_breaks_no_answer(history: Make) -> None:
     found = history(copy(session("a", at=10**17), user("m1", "alpha", at=10**17)))
     hit = found.json("search-messages", query="alpha")["sessions"][0]["hits"][0]
     assert (hit["timestamp"], hit["timestampISO"]) == (10**17, None)
+
+
+def test_a_title_of_any_length_leaves_room_for_the_answer(history: Make) -> None:
+    found = by_id(history(copy(session("a", "x" * 1_000)), copy(session("b", "y" * 1_000_000))))
+    assert found["a"]["title"] == "x" * 1_000
+    assert found["b"]["title"] == "y" * 999 + "…"

@@ -513,3 +513,15 @@ def test_no_message_is_too_odd_to_decode(
     assert message.id == "m"
     assert all(isinstance(part.text, str) for part in message.parts)
     assert len({edit.path for edit in message.edits}) == len(message.edits)
+
+
+def test_figures_of_which_no_sum_could_be_taken_are_noise() -> None:
+    message = decode(
+        "assistant",
+        cost=1e308,
+        tokens={"input": 2**63 - 1, "output": -5, "reasoning": 10**15, "cache": {"read": 1e16}},
+    )
+    assert message.cost is None
+    assert message.tokens == Tokens(
+        input=0, output=0, reasoning=10**15, cache_read=0, cache_write=0
+    )

@@ -94,3 +94,8 @@ def test_a_patch_names_its_files_in_its_headers() -> None:
         "*** End Patch"
     )
     assert patch_paths(patch) == ["src/a.ts", "src/b c.ts", "docs/日本.md", "C:\\old.ts"]
+
+
+def test_a_header_of_blanks_takes_no_longer_than_another() -> None:
+    path = "a" + " " * 200_000 + "b"
+    assert patch_paths(f"*** Begin Patch\n*** Add File: \t{path} \t\r\n+x\n*** End Patch") == [path]

@@ -17,6 +17,7 @@ from sync.values import (
     integer,
     mapping,
     number,
+    quantity,
     sequence,
     shrink,
     size_text,
@@ -33,7 +34,7 @@ ANYTHING = st.recursive(
 
 @given(ANYTHING)
 def test_no_getter_raises_whatever_it_is_given(value: object) -> None:
-    for getter in (mapping, sequence, string, filled, integer, number, time_ms):
+    for getter in (mapping, sequence, string, filled, integer, quantity, number, time_ms):
         getter(value)
 
 
