@@ -154,7 +154,8 @@ def main(index: Path, batch: float, trigger: bool, workers: int, **settings: int
         steps, merge_s, longest = merge(target)
         click.echo(
             f"{text / 1e6 / seconds:.2f} MB/s ({cpu:.1f} processor seconds), "
-            f"{segments} segments, {size / text:.2f} times the text; merge {merge_s:.1f} s in {steps} steps, the longest {longest * 1e3:.0f} ms"
+            f"{segments} segments, {size / text:.2f} times the text; "
+            f"merge {merge_s:.1f} s in {steps} steps, the longest {longest * 1e3:.0f} ms"
         )
 
 
