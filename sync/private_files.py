@@ -33,7 +33,7 @@ def secret_text(path: Path) -> str:
         return secret
     # An empty file is one whose writer was killed; a line's end is some editor's.
     secret = secret or secrets.token_urlsafe(32)
-    if found is None and not _make(path, secret):
+    if found is None and not create_private(path, secret):
         return secret_text(path)
     if found is not None:
         write_private(path, secret)
@@ -73,8 +73,8 @@ def write_private(path: Path, text: str) -> None:
         partial.replace(path)
 
 
-def _make(path: Path, text: str) -> bool:
-    """Put a file in place unless another process did so first."""
+def create_private(path: Path, text: str = "") -> bool:
+    """Put a file in place, written and closed; False where another process did so first."""
     with _written_beside(path, text) as partial:
         try:
             # Unlike a rename, a link never takes another file's place.

@@ -6,6 +6,7 @@ first byte is written covers all three.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import random
@@ -18,6 +19,7 @@ from pathlib import Path
 from datasette_history import schema
 from sync.errors import IndexUnusable
 from sync.network_disk import network_file_system
+from sync.private_files import create_private
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +99,12 @@ def _make_private(path: Path) -> None:
             folder.mkdir(mode=0o700, exist_ok=True)
         if path.is_dir():
             raise IndexUnusable(f"{path} is a directory; name a file with --index")
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        # A file that is there is never opened but by SQLite: closing any other handle of it
+        # would drop the locks of this process's connections, and others would write at once.
+        if not path.exists():
+            create_private(path)
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         if path.parent.name == OWN_FOLDER:
             path.parent.chmod(0o700)
     except OSError as error:

@@ -18,11 +18,12 @@ COPY_ATTEMPTS = 3
 SETTLED_S = 2.0
 """Seconds after which a commit that has reached the -wal is visible, however busy the machine."""
 
-HEADER = b"SQLite format 3\x00"
-
 
 class ReadOnlyDatabase:
     """A database file that other processes may be writing. Call close() when done.
+
+    Where it stands the file is opened by SQLite alone: closing any other handle of it would
+    drop the locks that this process holds on it, and its writers would no longer know of us.
 
     In a folder where SQLite cannot keep its shared memory file, a private copy of the
     database and its -wal is read instead, in a folder of mode 0700 that close() removes.
@@ -69,7 +70,6 @@ class ReadOnlyDatabase:
         Raises SourceUnavailable where the file is missing, no database, or cannot be opened.
         """
         signature = self.signature()
-        self._require_sqlite()
         if self._copy is None and not self._must_copy():
             try:
                 return self._open(self.path)
@@ -86,15 +86,6 @@ class ReadOnlyDatabase:
         if self._copy is not None:
             self._copy.cleanup()
             self._copy = None
-
-    def _require_sqlite(self) -> None:
-        try:
-            with self.path.open("rb") as file:
-                start = file.read(len(HEADER))
-        except OSError as error:
-            raise SourceUnavailable(f"{self.path}: {_reason(error)}") from error
-        if start != HEADER and start:
-            raise SourceUnavailable(f"{self.path}: not an SQLite database")
 
     def _must_copy(self) -> bool:
         return self.wal.exists() and not os.access(self.path.parent, os.W_OK)

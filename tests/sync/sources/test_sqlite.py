@@ -384,7 +384,7 @@ def test_rows_that_name_nobody_are_orphans_and_hide_no_others(
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        (b"SQLite is not this", SourceUnavailable, "not an SQLite database"),
+        (b"SQLite is not this", SourceUnavailable, "file is not a database"),
         (b"", UnknownLayout, "no tables at all"),
         (b"SQLite format 3\x00" + b"\x00" * 200, SourceUnavailable, "not a database"),
     ],
