@@ -61,6 +61,7 @@ CREATE TABLE sessions (
   stranded TEXT,                    -- NULL, after-import or perhaps-deleted
   source_id INTEGER NOT NULL REFERENCES sources(id),
   fingerprint TEXT NOT NULL,        -- of the indexed copy, see session_copies
+  added TEXT NOT NULL DEFAULT '',   -- what the other copies said of theirs when they were added
   fetched_at INTEGER NOT NULL,      -- when the fetch that wrote this row began
   deleted_at INTEGER                -- set where a deleted session is kept on request
 );
@@ -80,6 +81,7 @@ CREATE TABLE session_copies (
   fingerprint TEXT NOT NULL,        -- of title, project, directory and activity
   holds TEXT NOT NULL DEFAULT '',   -- which generations of it: v1, v2, v1 v2, json, api
   stranded TEXT,                    -- as sessions.stranded, as far as this source can tell
+  adds TEXT NOT NULL DEFAULT '',    -- changes with what this copy may add to a better one
   PRIMARY KEY (session_id, source_id)
 ) WITHOUT ROWID;
 CREATE INDEX session_copies_source ON session_copies(source_id);

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
+from sync import additions
+from sync.additions import Additions
 from sync.errors import SourceError
 from sync.index import Index, Planned
 from sync.listing import Listed, list_source
@@ -226,8 +228,25 @@ class _Backfill:
     def _refresh(self, planned: Planned) -> Written:
         source = self.opened[planned.source_id].source
         known = self.index.known_stamps(planned.session_id)
-        fetched = fetch(source, planned.session_id, known, self.now_ms)
+        added = self._additions(planned)
+        fetched = fetch(source, planned.session_id, known, self.now_ms, added)
         return store(self.index, planned, fetched, keep=self.keep)
+
+    def _additions(self, planned: Planned) -> Additions | None:
+        """Return what other copies add to a session; None where one of them cannot be read."""
+        told = additions.told(self.index.conn, planned.session_id, planned.source_id)
+        numbers = additions.others(self.index.conn, planned.session_id, planned.source_id)
+        opened = [self.opened[number] for number in numbers if number in self.opened]
+        if len(opened) < len(numbers) or not all(one.available for one in opened):
+            return None
+        try:
+            found = additions.gathered([one.source for one in opened], planned.session_id)
+        except Exception:
+            # Whatever is wrong with another copy, this one is written, and what that one added
+            # before stays; its own refresh reports the fault.
+            log.debug("copies of %s cannot be read", planned.session_id, exc_info=True)
+            return None
+        return Additions(found, told)
 
     def _refresh_remote(self, batch: list[Planned], pool: ThreadPoolExecutor) -> None:
         """Fetch sessions side by side, and only then lock the index for each of them."""
@@ -236,7 +255,8 @@ class _Backfill:
             opened = self.opened[planned.source_id]
             if opened.available:
                 known = self.index.known_stamps(planned.session_id)
-                arguments = (opened.source, planned.session_id, known, self.now_ms)
+                added = self._additions(planned)
+                arguments = (opened.source, planned.session_id, known, self.now_ms, added)
                 futures.append((planned, opened, pool.submit(fetch, *arguments)))
         for planned, opened, future in futures:
             try:

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 
 from datasette_history.schema import TITLE_MESSAGE_ID, session_range
 from sync import forks, storage
+from sync.additions import Additions
 from sync.extract import end_user
 from sync.forgotten import Forgotten, ForgottenSessions
 from sync.full_text import FullText
@@ -169,16 +170,16 @@ class Index:
         self.conn.executemany(
             """
             INSERT INTO session_copies
-              (session_id, source_id, rank, activity, fingerprint, holds, stranded)
-            VALUES (?, ?, ?, ?, ?, ?, ?)
+              (session_id, source_id, rank, activity, fingerprint, holds, stranded, adds)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT DO UPDATE SET rank = excluded.rank, activity = excluded.activity,
               fingerprint = excluded.fingerprint, holds = excluded.holds,
-              stranded = excluded.stranded
+              stranded = excluded.stranded, adds = excluded.adds
             """,
             (
                 (
                     ref.id, source_id, ref.rank, ref.activity_ms, fingerprint(ref), ref.holds,
-                    ref.stranded,
+                    ref.stranded, ref.adds,
                 )
                 for ref in refs
                 if ref.id not in forgotten
@@ -218,7 +219,7 @@ class Index:
             """
             CREATE TEMP TABLE plan AS
             WITH candidates AS (
-              SELECT c.*, s.id IS NOT NULL AS indexed,
+              SELECT c.*, s.id IS NOT NULL AS indexed, s.added,
                 s.source_id AS indexed_source, s.fingerprint AS indexed_fingerprint,
                 s.deleted_at,
                 row_number() OVER (
@@ -233,7 +234,14 @@ class Index:
             WHERE place = 1
               AND source_id IN (SELECT value FROM json_each(:available))
               AND NOT (indexed AND indexed_source = source_id
-                AND indexed_fingerprint = fingerprint AND deleted_at IS NULL)
+                AND indexed_fingerprint = fingerprint AND deleted_at IS NULL
+                AND added = (
+                  SELECT coalesce(group_concat(o.source_id || ':' || o.adds, ' '), '') FROM (
+                    SELECT source_id, adds FROM session_copies x
+                    WHERE x.session_id = candidates.session_id AND x.adds <> ''
+                      AND x.source_id <> candidates.source_id ORDER BY x.source_id
+                  ) o
+                ))
             ORDER BY activity DESC, session_id
             """,
             {"available": json.dumps(list(available))},
@@ -357,10 +365,18 @@ class Index:
         return dict(rows.fetchall())
 
     def replace_session(
-        self, copy: SessionCopy, *, source_id: int, fingerprint: str, fetched_at_ms: int
+        self,
+        copy: SessionCopy,
+        *,
+        source_id: int,
+        fingerprint: str,
+        fetched_at_ms: int,
+        additions: Additions | None = None,
     ) -> Written:
         """Make the index hold this copy of a session, touching only what differs.
 
+        additions: what other copies add; None where they were not asked, and then what they
+        added before stays.
         fetched_at_ms: when the fetch began. A copy fetched before the one that is indexed, or
         before the session was deleted, is refused ("stale") and changes nothing.
         """
@@ -376,7 +392,11 @@ class Index:
         num = self._save_session(session, source_id, fingerprint, fetched_at_ms)
         writer = SessionWriter(self.conn, self._fts, session, num)
         writer.write_title()
-        writer.write_messages(copy.messages)
+        writer.write_messages(copy.messages, None if additions is None else additions.messages)
+        if additions is not None:
+            self.conn.execute(
+                "UPDATE sessions SET added = ? WHERE id = ?", (additions.told, session.id)
+            )
         writer.write_todos()
         self._settle_forks(session.id, before, writer.written)
         self.settle_stranded(session.id)

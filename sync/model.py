@@ -208,6 +208,8 @@ class SessionRef:
     activity_ms: as Session.updated_ms. rank: one of the RANK_ constants.
     version: any text that differs whenever the source's copy does, where activity alone
         would not tell (a bulk rewrite, a file changed in place).
+    adds: any text that differs whenever what this copy adds to a better one does; empty where
+        that is nothing. See AddingSource.
     holds: which generations of it the source holds, for people: v1, v2, v1 v2, json, api.
     stranded: set where the source's newer store, or the one beside it, lacks the session.
     """
@@ -220,6 +222,7 @@ class SessionRef:
     rank: int
     version: str = ""
     holds: str = ""
+    adds: str = ""
     stranded: Stranded | None = None
 
 
@@ -282,6 +285,18 @@ class Source(Protocol):
         """
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class AddingSource(Source, Protocol):
+    """A source whose copy of a session may have what a better copy lacks."""
+
+    def additions(self, session_id: str) -> Iterator[Message]:
+        """Yield the messages that a better copy cannot have deleted, marked by only_in.
+
+        Of a message that the better copy has as well, only parts with only_in are of use.
+        Raises sync.errors.SourceUnavailable.
+        """
 
 
 @dataclass(frozen=True, slots=True)

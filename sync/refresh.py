@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from sync.additions import Additions, completed
 from sync.errors import SourceError
 from sync.index import Index, Planned
 from sync.listing import Listed, drop_session
@@ -31,21 +32,30 @@ class Fetched:
 
     copy: SessionCopy | None
     at_ms: int
+    additions: Additions | None = None
 
 
 def fetch(
-    source: Source, session_id: str, known: Mapping[str, str], now_ms: Callable[[], int]
+    source: Source,
+    session_id: str,
+    known: Mapping[str, str],
+    now_ms: Callable[[], int],
+    additions: Additions | None = None,
 ) -> Fetched:
-    """Ask a source for a session. Raises SessionUnreadable, here or while it is stored."""
+    """Ask a source for a session. Raises SessionUnreadable, here or while it is stored.
+
+    additions: what other copies add to it; None where they were not all asked.
+    """
     at_ms = now_ms()
     with _Reading(session_id):
         copy = source.read(session_id, known)
     if copy is None:
         return Fetched(None, at_ms)
-    messages = _guarded(session_id, copy.messages)
+    found = copy.messages if additions is None else completed(copy.messages, additions.messages)
+    messages = _guarded(session_id, found)
     if source.remote:
         messages = iter(list(messages))
-    return Fetched(SessionCopy(session=copy.session, messages=messages), at_ms)
+    return Fetched(SessionCopy(session=copy.session, messages=messages), at_ms, additions)
 
 
 def store(index: Index, planned: Planned, fetched: Fetched, *, keep: bool) -> Written:
@@ -66,6 +76,7 @@ def store(index: Index, planned: Planned, fetched: Fetched, *, keep: bool) -> Wr
         source_id=planned.source_id,
         fingerprint=planned.fingerprint,
         fetched_at_ms=fetched.at_ms,
+        additions=fetched.additions,
     )
 
 

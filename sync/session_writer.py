@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Literal
 
 from datasette_history.schema import SLOT_BITS, TITLE_MESSAGE_ID, TITLE_SEQ, session_range
+from sync.additions import ADDED
 from sync.extract import Document, message_document, title_document
 from sync.full_text import FullText
 from sync.model import BadRecord, Message, Revert, Session, Todo, Tokens, Unchanged
@@ -75,8 +76,16 @@ class SessionWriter:
     def write_title(self) -> None:
         self._write(title_document(self.session), TITLE_SEQ, reverted=0)
 
-    def write_messages(self, messages: Iterable[Message | Unchanged | BadRecord]) -> None:
-        """Write the messages in their order and remove those that are no longer there."""
+    def write_messages(
+        self,
+        messages: Iterable[Message | Unchanged | BadRecord],
+        additions: Sequence[Message] | None = (),
+    ) -> None:
+        """Write the messages in their order and remove those that are no longer there.
+
+        additions: messages of other copies, to be placed by their times; None where they are
+        not known, and then those that are there stay.
+        """
         seen = {TITLE_MESSAGE_ID}
         reverts = _Reverts(self.session.revert)
         seq = 0
@@ -102,8 +111,45 @@ class SessionWriter:
                     reverted,
                 )
             seq += 1
-        for message_id in self.known.keys() - seen:
+        added = self._add(additions, seen, seq)
+        for message_id in self.known.keys() - seen - added:
             self._remove(self.known[message_id])
+        if added:
+            self._place_by_time(added)
+
+    def _add(self, additions: Sequence[Message] | None, seen: set[str], seq: int) -> set[str]:
+        """Write what other copies have more behind the rest; return the ids of all of it."""
+        added = set()
+        if additions is None:
+            added = {i for i, known in self.known.items() if known.stamp.startswith(ADDED)} - seen
+        for message in additions or ():
+            message_id = clean(message.id)
+            if message.only_in is not None and message_id and message_id not in seen | added:
+                self._write(message_document(message, self.session.directory), seq, reverted=0)
+                added.add(message_id)
+        return added
+
+    def _place_by_time(self, added: set[str]) -> None:
+        rows = self.conn.execute(
+            "SELECT message_id, id, timestamp, seq FROM documents "
+            "WHERE session_id = ? AND message_id <> ? ORDER BY seq, timestamp, id",
+            (self.session.id, TITLE_MESSAGE_ID),
+        ).fetchall()
+        waiting = sorted((row for row in rows if row[0] in added), key=lambda row: row[2])
+        order = []
+        latest = 0
+        for row in rows:
+            if row[0] in added:
+                continue
+            latest = max(latest, row[2])
+            while waiting and waiting[0][2] < latest:
+                order.append(waiting.pop(0))
+            order.append(row)
+        order += waiting
+        self.conn.executemany(
+            "UPDATE documents SET seq = ? WHERE id = ?",
+            ((seq, row[1]) for seq, row in enumerate(order) if row[3] != seq),
+        )
 
     def write_todos(self) -> None:
         """Write the list that the source keeps, else the one that the agent wrote last."""

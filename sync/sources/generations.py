@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,6 +29,21 @@ SELECT max(
   coalesce((SELECT max(o.time_created) FROM session o JOIN session_v2 n ON n.id = o.id), 0),
   coalesce((SELECT max(o.time_created) FROM message o JOIN session_message n ON n.id = o.id), 0))
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """When a database took older sessions in: V1's into V2's tables, and those of JSON files.
+
+    Unix milliseconds; None where that never was.
+    """
+
+    v2_ms: int | None = None
+    json_ms: int | None = None
+
+
+def imports_of(conn: sqlite3.Connection, layout: Layout) -> Imports:
+    return Imports(imported_into_v2_ms(conn, layout), imported_json_ms(conn))
 
 
 def imported_into_v2_ms(conn: sqlite3.Connection, layout: Layout) -> int | None:

@@ -148,6 +148,18 @@ class JsonSource:
         places = [(tree, file) for tree in self._trees() for file in tree.session_files(session_id)]
         return self._copy(*_latest(places), known) if places else None
 
+    def additions(self, session_id: str) -> Iterator[Message]:
+        """Yield what was written after the store had been copied into a database."""
+        imported_ms = self._imported_ms()
+        copy = self.read(session_id, {})
+        if copy is None:
+            return
+        for message in copy.messages:
+            if not isinstance(message, Message):
+                continue
+            if _is_later(copy.session, message.created_ms, imported_ms):
+                yield replace(message, only_in="json")
+
     def close(self) -> None: ...
 
     def _trees(self) -> Iterable[Tree]:
@@ -173,9 +185,12 @@ class JsonSource:
             return bad_record(file.path, error, session_id=file.stem, hides_session=True)
         session = _session(tree, file, data, notes)
         marks = [file.mark]
+        later = []
         for note in notes:
             parts = folder_mtime_ns(tree.part_folder(file.stem, note.file.stem))
             marks.append(f"{note.file.mark}:{parts}")
+            if _is_later(session, note.created_ms, imported_ms):
+                later.append(marks[-1])
         todos = file_or_none(tree.todos / f"{file.stem}.json") if tree.todos else None
         marks.append(todos.mark if todos else "")
         return SessionRef(
@@ -187,6 +202,7 @@ class JsonSource:
             rank=RANK_JSON,
             version=f"{zlib.crc32(' '.join(marks).encode('utf-8', 'replace')):x}",
             holds="json",
+            adds=f"{zlib.crc32(' '.join(later).encode('utf-8', 'replace')):x}" if later else "",
             stranded=stranded(session.created_ms, imported_ms),
         )
 
@@ -261,6 +277,11 @@ def _messages(
     parents = {note.file.stem: note.parent for note in notes if note.parent}
     for header in after_parents(merge(headers, []), parents):
         yield from _message(tree, session, by_id[header.id].file, known)
+
+
+def _is_later(session: Session, moment_ms: int, imported_ms: int | None) -> bool:
+    """Tell whether the import, which took the session, was before a message of it."""
+    return imported_ms is not None and session.created_ms <= imported_ms < moment_ms
 
 
 def _whole(

@@ -28,7 +28,7 @@ from sync.model import (
     Unchanged,
 )
 from sync.sources import sqlite_sessions
-from sync.sources.generations import imported_into_v2_ms
+from sync.sources.generations import Imports, imports_of
 from sync.sources.layout import Layout, detect, tables_of
 from sync.sources.order import Header
 from sync.sources.readonly import ReadOnlyDatabase
@@ -81,7 +81,7 @@ class SqliteSource:
         self._conn: sqlite3.Connection | None = None
         self._identity = ""
         self._bulk: frozenset[int] | None = None
-        self._imported_ms: int | None = None
+        self._imports = Imports()
         self._salvaged: Salvaged | None = None
 
     def signature(self) -> str | None:
@@ -124,9 +124,9 @@ class SqliteSource:
             layout = self._layout(conn)
             conn.execute("BEGIN")
             self._bulk = bulk_times(conn, layout)
-            self._imported_ms = imported_into_v2_ms(conn, layout)
+            self._imports = imports_of(conn, layout)
             return [
-                *sqlite_sessions.listing(conn, layout, self._bulk, self._imported_ms),
+                *sqlite_sessions.listing(conn, layout, self._bulk, self._imports),
                 *_orphans(conn, layout),
             ]
 
@@ -163,7 +163,7 @@ class SqliteSource:
             return None
         if self._bulk is None:
             self._bulk = bulk_times(conn, layout)
-            self._imported_ms = imported_into_v2_ms(conn, layout)
+            self._imports = imports_of(conn, layout)
         session = row.session(0)
         was_imported = row.in_v2_table and row.older
         reader = Reader(
@@ -173,7 +173,7 @@ class SqliteSource:
             session.directory,
             self._bulk,
             ToolOutputs(Path(self.location).parent),
-            imported_ms=self._imported_ms if was_imported else None,
+            imported_ms=self._imports.v2_ms if was_imported else None,
         )
         found = reader.found()
         todos = sqlite_sessions.todos(conn, layout, session_id)
@@ -188,6 +188,20 @@ class SqliteSource:
                 conn, reader, with_revert(found.headers, session.revert), known
             ),
         )
+
+    def additions(self, session_id: str) -> Iterator[Message]:
+        """Yield what V1's rows alone still have, and what came after the import of JSON files."""
+        copy = self.read(session_id, {})
+        if copy is None:
+            return
+        json_ms = self._imports.json_ms
+        for item in copy.messages:
+            if not isinstance(item, Message):
+                continue
+            if item.only_in or any(part.only_in for part in item.parts):
+                yield item
+            elif json_ms is not None and copy.session.created_ms <= json_ms < item.created_ms:
+                yield replace(item, only_in="v1" if item.stamp.startswith("v1") else "v2")
 
     def close(self) -> None:
         self._close_reading()

@@ -11,7 +11,7 @@ from typing import Any
 
 from sync.decode_session import fill_gaps, session_from_columns
 from sync.model import RANK_V1, RANK_V2, BadRecord, Revert, Session, SessionRef, Todo
-from sync.sources.generations import stranded
+from sync.sources.generations import Imports, stranded
 from sync.sources.layout import Layout
 from sync.values import integer, time_ms
 
@@ -100,19 +100,19 @@ def listing(
     conn: sqlite3.Connection,
     layout: Layout,
     bulk: frozenset[int],
-    imported_ms: int | None,
+    imports: Imports,
     *,
     sums: bool = True,
 ) -> Iterator[SessionRef | BadRecord]:
     """Yield every session.
 
-    imported_ms: when V1's sessions were taken into V2's tables, None where they were not.
+    imports: when older sessions were taken into the database.
     sums: look at the times of messages too; without, a session's own row tells alone.
     """
     tables = _message_tables(layout) if sums else []
     sql = _listing_sql(layout, tables)
     for row in conn.execute(sql, {"bulk": json.dumps(sorted(bulk))} if tables else {}):
-        yield _ref(layout, tables, row, imported_ms)
+        yield _ref(layout, tables, row, imports)
 
 
 def session_ids_sql(layout: Layout) -> str:
@@ -193,7 +193,7 @@ def _not_bulk(column: str) -> str:
 
 
 def _ref(
-    layout: Layout, tables: Sequence[str], row: Sequence[Any], imported_ms: int | None
+    layout: Layout, tables: Sequence[str], row: Sequence[Any], imports: Imports
 ) -> SessionRef | BadRecord:
     try:
         session_id = row[0].decode("utf-8")
@@ -217,6 +217,9 @@ def _ref(
     times = [time_ms(latest) or 0 for _, _, latest in counts.values()]
     activity = max([found.activity_ms(), *times])
     session = found.session(activity)
+    versions = [f"{n}:{total:.0f}" for n, total, _ in counts.values()]
+    was_imported = bool(found.in_v2_table and found.older and imports.v2_ms is not None)
+    is_later = imports.json_ms is not None and session.created_ms <= imports.json_ms < activity
     return SessionRef(
         id=session_id,
         title=session.title,
@@ -227,13 +230,14 @@ def _ref(
         version=" ".join(
             [
                 found.digest(),
-                *(f"{n}:{total:.0f}" for n, total, _ in counts.values()),
+                *versions,
                 # Decides which rows of V1 still count beside V2's.
-                *([f"{imported_ms}"] if found.in_v2_table and found.older else ()),
+                *([f"{imports.v2_ms}"] if found.in_v2_table and found.older else ()),
             ]
         ),
         holds=_holds(found, counts),
-        stranded=None if found.in_v2_table else stranded(activity, imported_ms),
+        stranded=None if found.in_v2_table else stranded(activity, imports.v2_ms),
+        adds=" ".join(versions) if was_imported or is_later else "",
     )
 
 

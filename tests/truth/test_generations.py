@@ -16,13 +16,15 @@ from datasette_history.status import read_status
 from datasette_history.text import as_text
 from datasette_history.tools import Context, call
 from sync.cli import cli
-from tests.builders import MINUTE, T0
+from tests.builders import MINUTE, T0, session, user
 from tests.opencode_stores import Database, JsonStore, tool, v2_tool
+from tests.sync.memory_source import MemorySource
 from tests.truth.syncing import (
     assert_equals_fresh,
     opened,
     rows,
     sources_of,
+    sync,
     sync_dir,
 )
 
@@ -301,3 +303,104 @@ def test_an_export_says_which_stores_hold_the_session_and_what_they_alone_have(
     read = as_json(page, lambda _session_id, _message_id: None)
     assert [m["onlyIn"] for m in read["messages"]] == ["v1"]
     assert "[only in v1]" in as_text(page)
+
+
+# What another store has more
+
+
+def split(data: Path, *, newer: str) -> None:
+    """A session that was imported and then continued in both stores, one of them the later."""
+    json_at, db_at = (9, 5) if newer == "json" else (5, 9)
+    store = JsonStore(data)
+    store.session("ses", "Talk", updated=IMPORT + json_at * MINUTE)
+    store.message("m1", "ses", "user", "First", at=T0)
+    # Gone from the database by a revert that was made final: it stays away.
+    store.message("m2", "ses", "user", "Undone", at=T0 + 1)
+    store.message("j1", "ses", "assistant", "Said in JSON", at=IMPORT + json_at * MINUTE, cost=0.5)
+    with Database(data / "opencode.db", "1.2") as db:
+        drizzle(db, iso(IMPORT))
+        db.session("ses", "Talk", time_updated=IMPORT + db_at * MINUTE)
+        db.message("m1", "ses", "user", "First", at=T0)
+        db.message("d1", "ses", "assistant", "Said in a row", at=IMPORT + db_at * MINUTE, cost=0.25)
+
+
+def test_a_session_that_went_on_in_two_stores_has_both_ends(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    split(data, newer="db")
+    index = sync_dir(tmp_path / "history.db", data)
+    assert rows(index, TEXTS, "ses") == [
+        ("m1", None, "First"), ("j1", "json", "Said in JSON"), ("d1", None, "Said in a row"),
+    ]  # fmt: skip
+    assert rows(index, "SELECT own_cost FROM session_costs") == [0.75]
+    assert rows(index, "SELECT seq FROM documents ORDER BY seq") == [-1, 0, 1, 2]
+    assert_equals_fresh(index, lambda: sources_of(data))
+
+
+def test_the_database_adds_to_the_files_where_these_are_later(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    split(data, newer="json")
+    index = sync_dir(tmp_path / "history.db", data)
+    # The files are the indexed copy, so what was undone in the database is still in it.
+    assert rows(index, TEXTS, "ses") == [
+        ("m1", None, "First"), ("m2", None, "Undone"), ("d1", "v1", "Said in a row"),
+        ("j1", None, "Said in JSON"),
+    ]  # fmt: skip
+
+
+def test_what_another_copy_adds_follows_that_copy(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    split(data, newer="db")
+    index = sync_dir(tmp_path / "history.db", data)
+    store = JsonStore(data)
+    store.message("j2", "ses", "user", "Once more in JSON", at=IMPORT + 6 * MINUTE)
+    sync_dir(index, data)
+    ids = "SELECT message_id FROM documents WHERE seq >= 0 ORDER BY seq"
+    assert rows(index, ids) == ["m1", "j1", "j2", "d1"]
+    assert_equals_fresh(index, lambda: sources_of(data))
+    (data / "storage/message/ses/j1.json").unlink()
+    sync_dir(index, data)
+    assert rows(index, ids) == ["m1", "j2", "d1"]
+    assert_equals_fresh(index, lambda: sources_of(data))
+
+
+def test_what_a_copy_added_stays_while_that_copy_cannot_be_read(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    split(data, newer="db")
+    index = sync_dir(tmp_path / "history.db", data)
+    (data / "storage").rename(data / "away")
+    with Database(data / "opencode.db") as db:
+        db.message("d2", "ses", "user", "More", at=IMPORT + 20 * MINUTE)
+    sync_dir(index, data)
+    ids = "SELECT message_id, only_in FROM documents WHERE seq >= 0 ORDER BY seq"
+    assert rows(index, ids) == [("m1", None), ("j1", "json"), ("d1", None), ("d2", None)]
+    (data / "away").rename(data / "storage")
+    sync_dir(index, data)
+    assert_equals_fresh(index, lambda: sources_of(data))
+
+
+def test_a_better_copy_elsewhere_keeps_what_v1s_rows_alone_have(tmp_path: Path) -> None:
+    """A service sends what V2 knows; the rows of V1 are in the file."""
+    data = tmp_path / "data"
+    with Database(data / "opencode.db", "1.18", "2") as db:
+        session_of_both(db)
+        lost = {"type": "subtask", "prompt": "Find the callers"}
+        db.message("m1", "ses", "user", "Look into it", lost, at=T0)
+        db.v2("m1", "ses", "user", 1, at=T0, text="Look into it")
+        db.message("m5", "ses", "user", "Said in V1", at=IMPORT + MINUTE)
+    service = MemorySource("http://service", kind="api", rank=3)
+    service.authoritative = False
+    service.put(
+        session("ses", "Imported", at=IMPORT + 30 * MINUTE),
+        user("m1", "Look into it", at=T0),
+        user("m6", "Said in V2", at=IMPORT + 30 * MINUTE),
+    )
+    index = sync(tmp_path / "history.db", *sources_of(data), service)
+    expected = [
+        ("m1", None, "Look into it\nFind the callers"), ("m5", "v1", "Said in V1"),
+        ("m6", None, "Said in V2"),
+    ]  # fmt: skip
+    assert rows(index, TEXTS, "ses") == expected
+    pieces = "SELECT kind, only_in FROM parts ORDER BY document_id, seq"
+    assert ("subtask", "v1") in rows(index, pieces)
+    sync(index, *sources_of(data), service)
+    assert rows(index, TEXTS, "ses") == expected
