@@ -167,8 +167,8 @@ async def test_each_index_has_its_own_permission(address: str) -> None:
     [
         ("search-messages", {}, "query is required by search-messages"),
         ("search-messages", {"query": "lo"}, "'lo' is shorter than 3 characters"),
-        ("search-messages", {"query": ["login"]}, "query must be a text, not ['login']"),
-        ("search-sessions", {"query": None}, "query must be a text, not None"),
+        ("search-messages", {"query": ["login"]}, 'query must be a text, not ["login"]'),
+        ("search-sessions", {"query": None}, "query must be a text, not null"),
         ("search-sessions", {"limit": "5"}, "limit must be a whole number, not '5'"),
         ("search-sessions", {"limt": 5}, "unknown input 'limt'; did you mean limit?"),
         ("read", {}, "sessionID is required by read"),
