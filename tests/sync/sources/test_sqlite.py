@@ -207,7 +207,8 @@ def test_whatever_changes_in_a_session_changes_its_version_and_stamps(
         before, known = listed(source), stamps(source, "ses_1")
         signature = source.signature()
         db.conn.execute(change)
-        assert source.signature() != signature
+        # None where it is too soon to tell, and then everybody looks.
+        assert source.signature() is None or source.signature() != signature
     after = listed(source)
     assert after["ses_1"] != before["ses_1"]
     assert read(source, "ses_1", known)[1] != [Unchanged("msg_1")]
