@@ -79,3 +79,8 @@ def _with_parts(message: Message, more: Sequence[Part]) -> Message:
     return replace(
         message, parts=(*message.parts, *lost), stamp=f"{message.stamp}+{ADDED}{digest:x}"
     )
+
+
+def own_stamp(stamp: str) -> str:
+    """Return the stamp that a message had before completed() gave it more."""
+    return stamp.partition(f"+{ADDED}")[0]

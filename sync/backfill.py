@@ -10,7 +10,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,7 +19,7 @@ from sync.errors import SourceError
 from sync.index import Index, Planned
 from sync.listing import Listed, list_source
 from sync.model import Source
-from sync.refresh import SessionUnreadable, fetch, record_failure, store
+from sync.refresh import FetchThread, SessionUnreadable, fetch, record_failure, store
 from sync.report import Failure, Report, SourceReport
 from sync.session_writer import Written
 
@@ -179,15 +178,14 @@ class _Backfill:
         if first is None:
             return
         queue = _Queue(first, plan)
-        with ThreadPoolExecutor(FETCHES) as pool:
-            while not self.stop() and (batch := self._refresh_batch(queue, pool)):
-                self.done += len(batch)
-                self._heartbeat()
-                self.progress.advanced(len(batch))
+        while not self.stop() and (batch := self._refresh_batch(queue)):
+            self.done += len(batch)
+            self._heartbeat()
+            self.progress.advanced(len(batch))
 
-    def _refresh_batch(self, queue: _Queue, pool: ThreadPoolExecutor) -> list[Planned]:
+    def _refresh_batch(self, queue: _Queue) -> list[Planned]:
         if batch := queue.take(self._is_remote, FETCHES):
-            self._refresh_remote(batch, pool)
+            self._refresh_remote(batch)
             return batch
         return self._refresh_local(queue)
 
@@ -248,25 +246,29 @@ class _Backfill:
             return None
         return Additions(found, told)
 
-    def _refresh_remote(self, batch: list[Planned], pool: ThreadPoolExecutor) -> None:
+    def _refresh_remote(self, batch: list[Planned]) -> None:
         """Fetch sessions side by side, and only then lock the index for each of them."""
-        futures = []
+        fetches = []
         for planned in batch:
             opened = self.opened[planned.source_id]
             if opened.available:
                 known = self.index.known_stamps(planned.session_id)
                 added = self._additions(planned)
-                arguments = (opened.source, planned.session_id, known, self.now_ms, added)
-                futures.append((planned, opened, pool.submit(fetch, *arguments)))
-        for planned, opened, future in futures:
+                fetches.append(FetchThread(opened.source, planned, known, self.now_ms, added))
+                fetches[-1].start()
+        for fetching in fetches:
+            planned = fetching.planned
+            opened = self.opened[planned.source_id]
             try:
-                fetched = future.result()
+                fetched = fetching.result(self.stop)
             except SessionUnreadable as error:
                 self._fail(planned, error)
                 opened.failures += 1
                 if opened.available and opened.failures >= MAX_FAILURES:
                     self._give_up(planned.source_id, opened, error.reason)
                 continue
+            if fetched is None:
+                return
             opened.failures = 0
             with self.index.transaction():
                 result = store(self.index, planned, fetched, keep=self.keep)

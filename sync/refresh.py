@@ -6,15 +6,19 @@ than what it has, so that the two need to know nothing of each other.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from sync.additions import Additions, completed
+from sync.additions import Additions, completed, own_stamp
 from sync.errors import SourceError
 from sync.index import Index, Planned
 from sync.listing import Listed, drop_session
 from sync.model import BadRecord, Message, SessionCopy, Source, Unchanged
 from sync.session_writer import Written
+
+STOP_CHECK_S = 0.2
+"""Seconds between two looks at whether somebody wants to stop while a service is slow."""
 
 
 class SessionUnreadable(Exception):
@@ -47,6 +51,9 @@ def fetch(
     additions: what other copies add to it; None where they were not all asked.
     """
     at_ms = now_ms()
+    if additions is None:
+        # A message that was completed from another copy stays so until its own copy changes.
+        known = {message_id: own_stamp(stamp) for message_id, stamp in known.items()}
     with _Reading(session_id):
         copy = source.read(session_id, known)
     if copy is None:
@@ -56,6 +63,39 @@ def fetch(
     if source.remote:
         messages = iter(list(messages))
     return Fetched(SessionCopy(session=copy.session, messages=messages), at_ms, additions)
+
+
+class FetchThread(threading.Thread):
+    """One fetch beside others. A daemon: a service that hangs must not keep a process alive."""
+
+    def __init__(
+        self,
+        source: Source,
+        planned: Planned,
+        known: Mapping[str, str],
+        now_ms: Callable[[], int],
+        additions: Additions | None,
+    ) -> None:
+        super().__init__(daemon=True)
+        self.planned = planned
+        self._arguments = (source, planned.session_id, known, now_ms, additions)
+        self._fetched: Fetched | SessionUnreadable | None = None
+
+    def run(self) -> None:
+        try:
+            self._fetched = fetch(*self._arguments)
+        except SessionUnreadable as error:
+            self._fetched = error
+
+    def result(self, stop: Callable[[], bool]) -> Fetched | None:
+        """Wait for the fetch; None where stop says True before. Raises SessionUnreadable."""
+        while self.is_alive():
+            if stop():
+                return None
+            self.join(STOP_CHECK_S)
+        if isinstance(self._fetched, SessionUnreadable):
+            raise self._fetched
+        return self._fetched
 
 
 def store(index: Index, planned: Planned, fetched: Fetched, *, keep: bool) -> Written:

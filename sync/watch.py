@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 EVERYTHING_S = 600.0
 """Seconds between two backfills over everything, for whatever went unnoticed."""
 
-JOIN_S = 5.0
+JOIN_S = 3.0
+"""Seconds to wait for threads to end; one that waits for a service ends with the process."""
 
 
 class Watcher:
