@@ -8,6 +8,7 @@ from datasette import Response
 
 from datasette_history.database import ask
 from datasette_history.errors import InvalidInput
+from datasette_history.machines import ask_everywhere, is_everywhere, merged_json, merged_text
 from datasette_history.render import as_json, status_json
 from datasette_history.results import Answer
 from datasette_history.status import read_status
@@ -42,9 +43,16 @@ async def run_tool(datasette: Datasette, request: Request) -> Response:
     """Answer ``/-/history/TOOL.json`` and ``.txt``, GET or POST; nothing is ever changed."""
     if request.method not in ("GET", "HEAD", "POST"):
         return error_response(("use GET or POST",), 405, text=False)
-    index, wanted = await opened(datasette, request)
-    answer = await answer_call(index, request.url_vars["tool"], wanted)
-    if request.url_vars["format"] == "txt":
+    tool, is_text = request.url_vars["tool"], request.url_vars["format"] == "txt"
+    wanted = await asked(datasette, request)
+    if is_everywhere(datasette, wanted):
+        found = await ask_everywhere(datasette, request, tool, wanted, answer_call)
+        if is_text:
+            return text_response(merged_text(found))
+        return json_response(merged_json(tool, wanted, found))
+    index = await open_index(datasette, request, wanted.database)
+    answer = await answer_call(index, tool, wanted)
+    if is_text:
         return text_response(as_text(answer))
     return json_response(as_json(answer, index.url_for))
 
@@ -84,16 +92,21 @@ async def status(datasette: Datasette, request: Request) -> Response:
 
 
 async def opened(datasette: Datasette, request: Request) -> tuple[Index, Call]:
-    """Return the index, which the actor may see, and the inputs.
+    """Return the index, which the actor may see, and the inputs."""
+    wanted = await asked(datasette, request)
+    return await open_index(datasette, request, wanted.database), wanted
+
+
+async def asked(datasette: Datasette, request: Request) -> Call:
+    """Return the inputs.
 
     Of a request that makes no sense, someone without permission learns nothing but that.
     """
     try:
-        wanted = await read_call(request)
+        return await read_call(request)
     except InvalidInput:
         await open_index(datasette, request, None)
         raise
-    return await open_index(datasette, request, wanted.database), wanted
 
 
 async def answer_call(index: Index, tool: str, wanted: Call) -> Answer:
