@@ -119,12 +119,12 @@ def _without_secrets(title: str) -> str:
 
 def _lines(found: Sequence[Audited]) -> Iterator[str]:
     for one in found:
-        yield f"{one.session_id}  {one.updated}  {visible(one.title)}"
+        yield f"{visible(one.session_id)}  {one.updated}  {visible(one.title)}"
         for secret in one.secrets:
             at = ", ".join(message or "title" for message in secret.messages[:3])
             more = ", ..." if len(secret.messages) > 3 else ""
             times = f"{secret.times} times" if secret.times > 1 else "once"
-            yield f"    {secret.kind}: {visible(secret.secret)}, {times}, in {at}{more}"
+            yield f"    {secret.kind}: {visible(secret.secret)}, {times}, in {visible(at)}{more}"
     total = sum(len(one.secrets) for one in found)
     if found:
         yield (

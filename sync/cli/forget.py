@@ -16,6 +16,7 @@ import click
 
 from datasette_history.dates import parse_dates
 from datasette_history.errors import HistoryError
+from datasette_history.pages.shown import visible
 from datasette_history.scope import SHARED_PROJECT, resolve
 from sync.cli.ask import local_context
 from sync.cli.options import index_option
@@ -137,8 +138,8 @@ def _list(forgotten: ForgottenSessions, as_json: bool) -> None:
         return
     for one in sessions:
         when = datetime.fromtimestamp(one.forgotten_at / 1000, UTC).isoformat("T", "seconds")
-        along = f"  with {one.because_of}" if one.because_of else ""
-        click.echo(f"{one.id}  {when}{along}")
+        along = f"  with {visible(one.because_of)}" if one.because_of else ""
+        click.echo(f"{visible(one.id)}  {when}{along}")
 
 
 def _undo(index: Index, session_ids: Sequence[str], as_json: bool) -> None:
@@ -149,7 +150,7 @@ def _undo(index: Index, session_ids: Sequence[str], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"remembered": back}, indent=2))
     else:
-        click.echo(f"The next sync may bring back {', '.join(back)}")
+        click.echo(f"The next sync may bring back {visible(', '.join(back))}")
 
 
 def _print(erased: Erased, as_json: bool) -> None:
@@ -159,7 +160,8 @@ def _print(erased: Erased, as_json: bool) -> None:
     count = len(erased.sessions)
     click.echo(f"Forgot {count} {plural(count, 'session')}")
     if erased.forks:
-        click.echo(f"Forks that hold copies of their messages stay: {', '.join(erased.forks)}")
+        names = visible(", ".join(erased.forks))
+        click.echo(f"Forks that hold copies of their messages stay: {names}")
     if erased.remains:
         click.echo(
             f"Some of their text may remain in the file ({erased.remains}); run the command again",

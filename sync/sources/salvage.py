@@ -34,6 +34,11 @@ def _decoded(raw: bytes) -> str | bytes:
         return raw
 
 
+def _quoted(name: str) -> str:
+    """Return a name as SQL; those of another program's columns may be anything."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     return str(error) == MALFORMED
 
@@ -66,7 +71,7 @@ class _Table:
         self.conn = conn
         self.out = out
         self.name = name
-        self.columns = ", ".join(f'"{column}"' for column in columns)
+        self.columns = ", ".join(map(_quoted, columns))
         self.marks = ", ".join("?" for _ in range(len(columns) + 1))
 
     def copy(self) -> list[BadRecord]:
@@ -110,7 +115,7 @@ class _Table:
         for index, key in self._indexes():
             try:
                 rows = self.conn.execute(
-                    f'SELECT rowid, "{key}" FROM "{self.name}" INDEXED BY "{index}"'
+                    f'SELECT rowid, {key} FROM "{self.name}" INDEXED BY {index}'
                 ).fetchall()
             except sqlite3.DatabaseError:
                 continue
@@ -120,14 +125,15 @@ class _Table:
         return None
 
     def _indexes(self) -> Iterator[tuple[str, str]]:
-        """Yield indexes from which rows can be told without the table; those on ids first."""
+        """Yield indexes from which rows can be told without the table, and the first column of
+        each, quoted; those on ids first."""
         found = []
         for row in self.conn.execute(f'PRAGMA index_list("{self.name}")').fetchall():
-            index, partial = str(text(row[1])), row[4]
-            [*columns] = self.conn.execute(f'PRAGMA index_info("{index}")')
+            index, partial = _quoted(str(text(row[1]))), row[4]
+            [*columns] = self.conn.execute(f"PRAGMA index_info({index})")
             if not partial and columns and columns[0][2] is not None:
-                found.append((index, str(text(columns[0][2]))))
-        return iter(sorted(found, key=lambda pair: pair[1] != "id"))
+                found.append((index, _quoted(str(text(columns[0][2])))))
+        return iter(sorted(found, key=lambda pair: pair[1] != _quoted("id")))
 
     def _halve(self, rowids: Sequence[int], names: Mapping[int, object]) -> Iterator[BadRecord]:
         if not rowids:

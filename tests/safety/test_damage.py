@@ -158,3 +158,11 @@ def test_a_file_cut_short_is_an_error_that_takes_nothing_away(path: Path, tmp_pa
     assert "malformed" in (report.sources[0].error or "")
     with Index.open(index_path) as index:
         assert index.conn.execute("SELECT count(*) FROM sessions").fetchone() == (SESSIONS,)
+
+
+def test_columns_of_any_name_are_only_names(path: Path) -> None:
+    expected = parts_on(path, 3)
+    with Database(path) as db:
+        db.conn.execute('ALTER TABLE part ADD COLUMN "x"" FROM part; --" text')
+    overwrite(path, leaves(path, "part")[3])
+    assert texts(path)[0] == set(range(SESSIONS)) - expected
