@@ -81,10 +81,13 @@ def list_source(
         listed.changed += [ref for ref in refs if before.get(ref.id) != fingerprint(ref)]
         seen.update(ref.id for ref in refs)
         between()
+    # Whoever began to read a session before this may have seen what is missing now, and must
+    # not bring it back: without a copy noted, nobody would ever take it away again.
+    read_at = now_ms()
     gone = _gone(source, [session_id for session_id in before if session_id not in seen], listed)
     with index.transaction():
         for session_id in gone:
-            drop_session(index, source_id, session_id, listed, at_ms=began, keep=keep)
+            drop_session(index, source_id, session_id, listed, at_ms=read_at, keep=keep)
         index.replace_problems(source_id, "list", listed.problems, now_ms=began)
         index.source_listed(source_id, listed_at_ms=began, signature=signature)
         index.settle_stranded()

@@ -20,9 +20,12 @@ import pytest
 
 from sync.backfill import run_backfill
 from sync.index import Index
+from sync.listing import Listed, list_source
 from sync.sources.sqlite import SqliteSource
+from tests.builders import copy, session, user
 from tests.safety.history_writer import BusyOpenCode
 from tests.safety.same_index import content, require_same
+from tests.sync.memory_source import MemorySource
 
 KILLS = int(os.environ.get("HISTORY_KILLS", "12"))
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "8"))
@@ -146,3 +149,33 @@ def read_whole(path: Path) -> bool:
         return True
     finally:
         conn.close()
+
+
+def test_a_session_read_while_a_listing_ran_goes_when_that_found_it_gone(tmp_path: Path) -> None:
+    # Such a session stayed for ever: no source was noted to hold it.
+    source = MemorySource()
+    source.put(session("gone"), user("m", "words"))
+    source.put(session("kept"), user("n", "words"))
+    clock = iter(range(1_000, 100_000, 10))
+    path = tmp_path / "history.db"
+    with Index.open(path) as index:
+        run_backfill(index, [source], clock=lambda: next(clock))
+        listing = MemorySource()
+        listing.put(session("kept"), user("n", "words"))
+
+        def read_by_another_process() -> None:
+            made = copy(session("gone"), user("m", "words"))
+            with index.transaction():
+                index.replace_session(
+                    made, source_id=1, fingerprint="f", fetched_at_ms=next(clock) * 1000
+                )
+
+        list_source(
+            index,
+            1,
+            listing,
+            Listed(),
+            now_ms=lambda: next(clock) * 1000,
+            between=read_by_another_process,
+        )
+        assert index.conn.execute("SELECT id FROM sessions").fetchall() == [("kept",)]
