@@ -108,5 +108,3 @@ def _forks(conn: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:
         {"ids": json.dumps(list(going))},
     )
     return tuple(id_ for (id_,) in rows)
-
-
