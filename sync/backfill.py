@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from sync import additions
@@ -19,6 +21,7 @@ from sync.errors import SourceError
 from sync.index import Index, Planned
 from sync.listing import Listed, list_source
 from sync.model import Source
+from sync.read_ahead import ReadAhead
 from sync.refresh import FetchThread, SessionUnreadable, fetch, record_failure, store
 from sync.report import Failure, Report, SourceReport
 from sync.session_writer import Written
@@ -29,6 +32,12 @@ BATCH_CHARS = 8_000_000
 BATCH_S = 1.0
 """A transaction ends after this much new text or time, whichever comes first: long ones
 index faster, short ones let other writers in."""
+
+MERGE_FROM = 48
+"""Segments from which on a merge pays: some hundreds of megabytes of new text leave as many."""
+
+LOOK_AHEAD = 32
+"""Sessions whose reading may begin while earlier ones are being written."""
 
 FETCHES = 4
 """Sessions that are fetched from a service at once."""
@@ -71,15 +80,17 @@ def run_backfill(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.time,
     stop: Callable[[], bool] = lambda: False,
+    merge_from: int = MERGE_FROM,
 ) -> Report:
     """Refresh every session whose best copy differs from the index, newest activity first.
 
     keep: sessions that their source has deleted stay, marked with deleted_at.
     clock: Unix time in seconds. stop: asked between batches; once it says True, the rest is
-    left to the next sync. Returns the report; raises sqlite3.Error where the index itself
+    left to the next sync. merge_from: segments of the full-text index from which on they are
+    merged at the end. Returns the report; raises sqlite3.Error where the index itself
     cannot be written.
     """
-    return _Backfill(index, keep, progress or Silent(), clock, stop).run(sources)
+    return _Backfill(index, keep, progress or Silent(), clock, stop, merge_from).run(sources)
 
 
 class _Backfill:
@@ -90,12 +101,14 @@ class _Backfill:
         progress: Progress,
         clock: Callable[[], float],
         stop: Callable[[], bool],
+        merge_from: int,
     ) -> None:
         self.index = index
         self.keep = keep
         self.progress = progress
         self.clock = clock
         self.stop = stop
+        self.merge_from = merge_from
         self.report = Report()
         self.opened: dict[int, _Opened] = {}
         self.done = 0
@@ -118,6 +131,9 @@ class _Backfill:
                     self.index.source_read(source_id)
                     self._recall(source_id, opened.report)
         self._heartbeat(finished=not self.stop())
+        # All is searchable by now; a large load left segments that slow every search down.
+        if self.index.full_text.segments() > self.merge_from:
+            self.index.full_text.merge(self.stop)
         self.report.seconds = round(time.monotonic() - began, 3)
         return self.report
 
@@ -177,11 +193,21 @@ class _Backfill:
         self._heartbeat(planned=planned)
         if first is None:
             return
-        queue = _Queue(first, plan)
-        while not self.stop() and (batch := self._refresh_batch(queue)):
-            self.done += len(batch)
-            self._heartbeat()
-            self.progress.advanced(len(batch))
+        with ReadAhead(self.now_ms) as self.ahead:
+            queue = _Queue(first, plan, self._read_ahead)
+            while not self.stop() and (batch := self._refresh_batch(queue)):
+                self.done += len(batch)
+                self._heartbeat()
+                self.progress.advanced(len(batch))
+
+    def _read_ahead(self, planned: Planned) -> None:
+        """Have a session read while others are written, where it is new and whole in one copy."""
+        if self._is_remote(planned) or self.index.known_stamps(planned.session_id):
+            return
+        conn, source = self.index.conn, self.opened[planned.source_id].source
+        if not additions.others(conn, planned.session_id, planned.source_id):
+            told = additions.told(conn, planned.session_id, planned.source_id)
+            self.ahead.want(planned.session_id, planned.source_id, source, told)
 
     def _refresh_batch(self, queue: _Queue) -> list[Planned]:
         if batch := queue.take(self._is_remote, FETCHES):
@@ -224,6 +250,8 @@ class _Backfill:
             return []
 
     def _refresh(self, planned: Planned) -> Written:
+        if ahead := self.ahead.take(planned.session_id):
+            return store(self.index, planned, ahead, keep=self.keep)
         source = self.opened[planned.source_id].source
         known = self.index.known_stamps(planned.session_id)
         added = self._additions(planned)
@@ -303,16 +331,28 @@ class _Backfill:
 
 
 class _Queue:
-    """The plan, read one session at a time by one batch after the other."""
+    """The plan, read one session at a time by one batch after the other.
 
-    def __init__(self, first: Planned, rest: Iterator[Planned]) -> None:
-        self.next: Planned | None = first
-        self.rest = rest
+    announce: told of each session some places before its turn.
+    """
+
+    def __init__(
+        self, first: Planned, rest: Iterator[Planned], announce: Callable[[Planned], None]
+    ) -> None:
+        self.rest = chain([first], rest)
+        self.announce = announce
+        self.coming: deque[Planned] = deque()
+
+    @property
+    def next(self) -> Planned | None:
+        while len(self.coming) < LOOK_AHEAD and (planned := next(self.rest, None)):
+            self.coming.append(planned)
+            self.announce(planned)
+        return self.coming[0] if self.coming else None
 
     def take(self, wanted: Callable[[Planned], bool], limit: int) -> list[Planned]:
         """Return up to limit next sessions, ending before the first that is not wanted."""
         taken: list[Planned] = []
         while len(taken) < limit and self.next is not None and wanted(self.next):
-            taken.append(self.next)
-            self.next = next(self.rest, None)
+            taken.append(self.coming.popleft())
         return taken

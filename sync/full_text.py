@@ -8,10 +8,18 @@ ascending id: few large segments instead of thousands of small ones.
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Callable
 
 PENDING_CHARS = 8_000_000
-"""Texts held back before they are written; bounds the memory that one long session takes."""
+"""Code points of texts whose indexing may wait; bounds what one flush takes."""
+
+MERGE_PAGES = 500
+"""What one step of a merge writes at most: some 50 ms of work."""
+
+MANY = 32
+"""Documents from which on one statement for all is worth the segment that its beginning ends."""
 
 
 class FullText:
@@ -20,33 +28,34 @@ class FullText:
     def __init__(self, conn: sqlite3.Connection) -> None:
         self.conn = conn
         self._removed: dict[int, str] = {}
-        self._added: dict[int, str] = {}
+        self._added: set[int] = set()
         self._chars = 0
 
-    def add(self, document_id: int, text: str) -> None:
-        self._added[document_id] = text
-        self._grow(text)
+    def add(self, document_id: int, length: int) -> None:
+        """Index a document, whose text of that many code points is in documents already."""
+        self._added.add(document_id)
+        self._grow(length)
 
     def remove(self, document_id: int, text: str) -> None:
         """Forget a document; text is what was indexed, which FTS5 must be told."""
         # What was only pending was never indexed.
-        if self._added.pop(document_id, None) is None:
+        if document_id in self._added:
+            self._added.discard(document_id)
+        else:
             self._removed[document_id] = text
-            self._grow(text)
+            self._grow(len(text))
 
     def flush(self) -> None:
         """Write all that is pending into the open transaction."""
-        for document_id in sorted(self._removed.keys() | self._added.keys()):
-            if document_id in self._removed:
-                self.conn.execute(
-                    "INSERT INTO documents_fts(documents_fts, rowid, text) VALUES ('delete', ?, ?)",
-                    (document_id, self._removed[document_id]),
-                )
-            if document_id in self._added:
-                self.conn.execute(
-                    "INSERT INTO documents_fts(rowid, text) VALUES (?, ?)",
-                    (document_id, self._added[document_id]),
-                )
+        if self._removed or len(self._added) < MANY:
+            self._write_one_by_one()
+        else:
+            # One statement leaves the interpreter to the thread that reads ahead.
+            self.conn.execute(
+                "INSERT INTO documents_fts(rowid, text) SELECT d.id, d.text "
+                "FROM json_each(?) wanted CROSS JOIN documents d ON d.id = wanted.value",
+                (json.dumps(sorted(self._added)),),
+            )
         self.drop()
 
     def drop(self) -> None:
@@ -64,7 +73,51 @@ class FullText:
             (first, last),
         )
 
-    def _grow(self, text: str) -> None:
-        self._chars += len(text)
+    def segments(self) -> int:
+        """Return of how many segments the index consists: what every search pays for."""
+        row = self.conn.execute("SELECT count(DISTINCT segid) FROM documents_fts_idx").fetchone()
+        return int(row[0])
+
+    def merge(self, stop: Callable[[], bool]) -> None:
+        """Merge all segments into one, in small transactions that let others in between.
+
+        stop: asked after each step; what is merged by then stays. Not for inside of a transaction.
+        """
+        # A negative number makes segments of all levels candidates for the steps that follow.
+        more = self._merge_step(-MERGE_PAGES)
+        while more and not stop():
+            more = self._merge_step(MERGE_PAGES)
+        if not more:
+            # From here on there are small changes, which should leave few small segments.
+            for name, value in (("automerge", 4), ("crisismerge", 16)):
+                self.conn.execute(
+                    "INSERT INTO documents_fts(documents_fts, rank) VALUES (?, ?)", (name, value)
+                )
+
+    def _merge_step(self, pages: int) -> bool:
+        before = self.conn.total_changes
+        self.conn.execute(
+            "INSERT INTO documents_fts(documents_fts, rank) VALUES ('merge', ?)", (pages,)
+        )
+        # FTS5's documented sign of a step that found nothing to do.
+        return self.conn.total_changes - before >= 2
+
+    def _write_one_by_one(self) -> None:
+        for document_id in sorted(self._removed.keys() | self._added):
+            if document_id in self._removed:
+                self.conn.execute(
+                    "INSERT INTO documents_fts(documents_fts, rowid, text) VALUES ('delete', ?, ?)",
+                    (document_id, self._removed[document_id]),
+                )
+            if document_id in self._added:
+                row = self.conn.execute(
+                    "SELECT id, text FROM documents WHERE id = ?", (document_id,)
+                )
+                self.conn.execute(
+                    "INSERT INTO documents_fts(rowid, text) VALUES (?, ?)", row.fetchone()
+                )
+
+    def _grow(self, chars: int) -> None:
+        self._chars += chars
         if self._chars > PENDING_CHARS:
             self.flush()

@@ -68,7 +68,7 @@ class Index:
     def __init__(self, conn: sqlite3.Connection, path: Path) -> None:
         self.conn = conn
         self.path = path
-        self._fts = FullText(conn)
+        self.full_text = FullText(conn)
         self.forgotten = ForgottenSessions(path)
 
     @classmethod
@@ -90,9 +90,9 @@ class Index:
         try:
             with storage.transaction(self.conn):
                 yield
-                self._fts.flush()
+                self.full_text.flush()
         finally:
-            self._fts.drop()
+            self.full_text.drop()
 
     # Sources and what they list
 
@@ -390,7 +390,7 @@ class Index:
             )
         before = self._fork_signs(session.id)
         num = self._save_session(session, source_id, fingerprint, fetched_at_ms)
-        writer = SessionWriter(self.conn, self._fts, session, num)
+        writer = SessionWriter(self.conn, self.full_text, session, num)
         writer.write_title()
         writer.write_messages(copy.messages, None if additions is None else additions.messages)
         if additions is not None:
@@ -440,7 +440,7 @@ class Index:
             return True
         first, last = session_range(row[0])
         times = self._times(session_id)
-        self._fts.remove_range(first, last)
+        self.full_text.remove_range(first, last)
         self.conn.execute("DELETE FROM documents WHERE id BETWEEN ? AND ?", (first, last))
         self.conn.execute("DELETE FROM parts WHERE document_id BETWEEN ? AND ?", (first, last))
         self.conn.execute(

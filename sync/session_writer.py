@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from datasette_history.schema import SLOT_BITS, TITLE_MESSAGE_ID, TITLE_SEQ, session_range
@@ -240,7 +240,7 @@ class SessionWriter:
             f"INSERT INTO documents (id, {names}) VALUES (:id, {marks})",
             {"id": document_id, **values},
         )
-        self.fts.add(document_id, document.text)
+        self.fts.add(document_id, len(document.text))
         self._insert_pieces(document_id, document)
         if document.message_id != TITLE_MESSAGE_ID:
             self.written.inserted += 1
@@ -254,13 +254,14 @@ class SessionWriter:
         ).fetchone()[0]
         if old_text != document.text:
             self.fts.remove(known.document_id, old_text)
-            self.fts.add(known.document_id, document.text)
-            self.written.text_length += len(document.text)
         changes = ", ".join(f"{name} = :{name}" for name in values)
         self.conn.execute(
             f"UPDATE documents SET {changes} WHERE id = :id",
             {"id": known.document_id, **values},
         )
+        if old_text != document.text:
+            self.fts.add(known.document_id, len(document.text))
+            self.written.text_length += len(document.text)
         self._delete_pieces(known.document_id)
         self._insert_pieces(known.document_id, document)
         if document.message_id != TITLE_MESSAGE_ID:
@@ -372,8 +373,12 @@ def token_columns(tokens: Tokens | None) -> dict[str, int | None]:
         "tokens_input", "tokens_output", "tokens_reasoning", "tokens_cache_read",
         "tokens_cache_write",
     )  # fmt: skip
-    values: tuple[int | None, ...] = astuple(tokens) if tokens is not None else (None,) * 5
-    return dict(zip(names, values, strict=True))
+    if tokens is None:
+        return dict.fromkeys(names)
+    counts = (
+        tokens.input, tokens.output, tokens.reasoning, tokens.cache_read, tokens.cache_write,
+    )  # fmt: skip
+    return dict(zip(names, counts, strict=True))
 
 
 def cleaned(text: str | None) -> str | None:

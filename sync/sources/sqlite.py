@@ -203,6 +203,14 @@ class SqliteSource:
             elif json_ms is not None and copy.session.created_ms <= json_ms < item.created_ms:
                 yield replace(item, only_in="v1" if item.stamp.startswith("v1") else "v2")
 
+    def twin(self) -> SqliteSource | None:
+        """Return a second reader of the file, for another thread; None for a damaged one."""
+        if self._salvaged is not None:
+            return None
+        twin = SqliteSource(Path(self.location))
+        twin._bulk, twin._imports = self._bulk, self._imports
+        return twin
+
     def close(self) -> None:
         self._close_reading()
         self._drop_salvaged()

@@ -411,3 +411,31 @@ def test_what_is_wrong_with_a_copy_is_forgotten_once_another_one_counts(index: I
     del service.held["s2"]
     service.authoritative = True
     assert run_backfill(index, [database, service]).all_problems == []
+
+
+def test_many_segments_are_merged_at_the_end_and_stay_searchable(index: Index) -> None:
+    source = MemorySource()
+    for number in range(12):
+        source.put(session(f"s{number}", at=T0 + number), user("m1", f"number {number} of many"))
+        run_backfill(index, [source], merge_from=100)
+    assert index.full_text.segments() == 12
+    source.put(session("last"), user("m1", "the last of many"))
+    run_backfill(index, [source], merge_from=5)
+    assert index.full_text.segments() == 1
+    rows = index.conn.execute(
+        "SELECT count(*) FROM documents_fts WHERE documents_fts MATCH '\"of many\"'"
+    )
+    assert rows.fetchone() == (13,)
+    index.conn.execute(
+        "INSERT INTO documents_fts(documents_fts, rank) VALUES ('integrity-check', 1)"
+    )
+
+
+def test_a_merge_that_is_stopped_is_finished_by_the_next_backfill(index: Index) -> None:
+    source = MemorySource()
+    for number in range(12):
+        source.put(session(f"s{number}", at=T0 + number), user("m1", f"number {number} of many"))
+        run_backfill(index, [source], merge_from=100)
+    index.full_text.merge(lambda: True)
+    run_backfill(index, [source], merge_from=1)
+    assert index.full_text.segments() == 1
