@@ -25,6 +25,9 @@ from datasette_history.schema import SLOT_BITS, session_range
 FIRST_BLOCK: Final = 64
 """Sessions that are judged at once to begin with: a little more than a page."""
 
+DATED_PER_RARE: Final = 20
+"""A date narrows the search down to its own sessions up to this many messages per rare word."""
+
 LARGEST_BLOCK: Final = 4_096
 
 EVERYTHING: Final = Scope()
@@ -64,6 +67,14 @@ _EDITED_RELATIVE = """
 SELECT DISTINCT document_id >> :bits FROM document_paths
 WHERE basename = :basename AND (path = :path OR substr(path, -length(:path) - 1) = '/' || :path)
 """
+
+_DATED_MESSAGES = """
+SELECT id >> :bits FROM documents INDEXED BY documents_timestamp
+WHERE message_id <> '' AND timestamp >= :start AND timestamp < :end LIMIT :limit
+"""
+
+# A title is dated by its session's last activity.
+_DATED_TITLES = "SELECT num FROM sessions WHERE updated >= :start AND updated < :end"
 
 _IN_SCOPE = """
 SELECT s.num FROM sessions s
@@ -162,6 +173,7 @@ class Matcher:
         self._excluded = _rarest_first(Postings(conn, w, rare=rare) for w in criteria.excluded)
         self._verdicts: dict[int, bool] = {}
         self._documents: dict[tuple[int, str], list[int]] = {}
+        self._few_dated = rare * DATED_PER_RARE
         self._scope: frozenset[int] | None = None
         self.candidates = self._candidates()
 
@@ -238,7 +250,21 @@ class Matcher:
             sets.append({num for (num,) in self._conn.execute(sql, path.parameters())})
         if self._criteria.sessions is not None:
             sets.append(set(self._criteria.sessions))
+        if (dated := self._dated_sessions()) is not None:
+            sets.append(dated)
         return set.intersection(*sets) if sets else None
+
+    def _dated_sessions(self) -> set[int] | None:
+        """Return the sessions with a message or title of the days asked for, None where those
+        are so many that walking the sessions finds a page of them sooner."""
+        if self._criteria.dates is None:
+            return None
+        parameters = {**self._filter, "bits": SLOT_BITS, "limit": self._few_dated + 1}
+        messages = self._conn.execute(_DATED_MESSAGES, parameters).fetchall()
+        if len(messages) > self._few_dated:
+            return None
+        titles = self._conn.execute(_DATED_TITLES, self._filter)
+        return {num for (num,) in messages} | {num for (num,) in titles}
 
     def _judge(self, nums: Collection[int]) -> set[int]:
         left = set(nums) if self.candidates is None else self.candidates.intersection(nums)
