@@ -9,6 +9,8 @@ from pathlib import Path
 
 from sync.hookspecs import Probe, SyncConfig
 
+EMPTY = "empty: nothing was written to it yet"
+
 _DATABASE = re.compile(r"opencode(?:-[A-Za-z0-9._-]*)?\.db")
 _LOOKS_LIKE_ONE = re.compile(r"opencode.*\.(?:db|sqlite)", re.IGNORECASE)
 
@@ -36,7 +38,7 @@ def find_databases(config: SyncConfig) -> Iterator[Probe | Path]:
             yield path
         elif (real := os.path.realpath(path)) not in seen:
             seen.add(real)
-            yield path
+            yield Probe(location=str(path), what=EMPTY) if _is_empty(path) else path
 
 
 def is_database_name(name: str) -> bool:
@@ -75,6 +77,12 @@ def _in_folder(folder: Path) -> Iterator[Probe | Path]:
                 what="not a name that OpenCode gives, so perhaps a copy made by hand; "
                 "name it with --db to read it",
             )
+
+
+def _is_empty(path: Path) -> bool:
+    """Tell whether OpenCode has made the file, and not written to it so far."""
+    wal = path.with_name(f"{path.name}-wal")
+    return path.stat().st_size == 0 and not (wal.exists() and wal.stat().st_size)
 
 
 def _base(value: str | None, default: Path) -> Path:

@@ -105,7 +105,7 @@ def test_every_channels_database_is_found_and_copies_by_hand_are_told(tmp_path: 
         "opencode.db", "opencode.db-wal", "opencode.db-shm", "opencode-next.db", "opencode-.db",
         "opencode - Copy.db", "auth.json", "account.json", "mcp-auth.json", "notes.db",
     ):  # fmt: skip
-        (tmp_path / name).write_bytes(b"")
+        (tmp_path / name).write_bytes(b"SQLite")
     (tmp_path / "opencode-folder.db").mkdir()
     copy = (
         "not a name that OpenCode gives, so perhaps a copy made by hand; "
@@ -121,7 +121,7 @@ def test_every_channels_database_is_found_and_copies_by_hand_are_told(tmp_path: 
 
 def test_what_is_missing_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "file").write_bytes(b"SQLite")
     config = SyncConfig(
         data_dirs=(tmp_path / "empty", tmp_path / "absent", tmp_path / "file"),
         databases=(tmp_path / "gone.db", tmp_path / "empty"),
@@ -138,12 +138,30 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
 def test_a_file_named_in_several_ways_is_read_once(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     database = tmp_path / "data" / "opencode.db"
-    database.write_bytes(b"")
+    database.write_bytes(b"SQLite")
     (tmp_path / "link.db").symlink_to(database)
     copy = tmp_path / "opencode - Copy.db"
-    copy.write_bytes(b"")
+    copy.write_bytes(b"SQLite")
     config = SyncConfig(
         data_dirs=(tmp_path / "data", tmp_path / "data" / ".." / "data"),
         databases=(database, tmp_path / "link.db", copy),
     )
     assert list(find_databases(config)) == [database, copy]
+
+
+def test_a_file_that_nothing_was_written_to_yet_is_no_database(tmp_path: Path) -> None:
+    for name in ("opencode.db", "opencode-next.db", "opencode-dev.db"):
+        (tmp_path / name).touch()
+    (tmp_path / "opencode-next.db-wal").write_bytes(b"something")
+    (tmp_path / "opencode-dev.db-wal").touch()
+    found = list(find_databases(SyncConfig(data_dirs=(tmp_path,))))
+    assert found == [
+        Probe(
+            location=str(tmp_path / "opencode-dev.db"),
+            what="empty: nothing was written to it yet",
+        ),
+        tmp_path / "opencode-next.db",
+        Probe(
+            location=str(tmp_path / "opencode.db"), what="empty: nothing was written to it yet"
+        ),
+    ]
