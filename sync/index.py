@@ -150,7 +150,8 @@ class Index:
             """
             UPDATE sources SET error = (
               SELECT CASE count(*) WHEN 0 THEN NULL WHEN 1 THEN '' ELSE count(*) || ' records ' END
-                || 'not read: ' || min(item) || ': ' || reason
+                || 'not read' || CASE count(*) WHEN 1 THEN ': ' ELSE ', such as ' END
+                || min(item) || ': ' || reason
               FROM problems WHERE source_id = :id
             ) WHERE id = :id
             """,

@@ -55,7 +55,7 @@ class Status:
     places: list[Place]
     bytes: int = 0
     sessions: int = 0
-    documents: int = 0
+    messages: int = 0
     stranded: dict[str, int] = field(default_factory=dict)
     sources: list[IndexedSource] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -75,8 +75,8 @@ class Status:
         if self.state != "current":
             return [*lines, f"  {_REMEDY[self.state]}", *self._file_lines()]
         lines.append(
-            f"  {self.sessions} {plural(self.sessions, 'session')}, {self.documents} "
-            f"{plural(self.documents, 'document')}, {self.bytes / 1e6:.1f} MB"
+            f"  {self.sessions} {plural(self.sessions, 'session')}, {self.messages} "
+            f"{plural(self.messages, 'message')}, {self.bytes / 1e6:.1f} MB"
         )
         if left := [f"{self.stranded[why]} {told}" for why, told in _LEFT if why in self.stranded]:
             lines.append(f"  not in OpenCode's newest store: {', '.join(left)}")
@@ -143,7 +143,9 @@ def _files(path: Path) -> list[str]:
 
 def _read_index(conn: sqlite3.Connection, status: Status) -> None:
     status.sessions = conn.execute("SELECT count(*) FROM sessions").fetchone()[0]
-    status.documents = conn.execute("SELECT count(*) FROM documents").fetchone()[0]
+    status.messages = conn.execute(
+        "SELECT count(*) FROM documents WHERE message_id <> ''"
+    ).fetchone()[0]
     status.stranded = dict(
         conn.execute(
             "SELECT stranded, count(*) FROM sessions WHERE stranded IS NOT NULL GROUP BY 1"

@@ -365,10 +365,10 @@ def _orphans(tree: Tree, sessions: set[str] | None) -> Iterator[BadRecord]:
         files = closed.files(folder)
         messages.update(file.stem for file in files)
         if files and sessions is not None and folder.name not in sessions:
-            yield BadRecord(item=str(folder), reason=f"{len(files)} messages without a session")
+            yield BadRecord(item=str(folder), reason=f"messages without a session: {len(files)}")
     for folder in _part_folders(tree, closed):
         if folder.name not in messages and not closed.count and (files := closed.files(folder)):
-            yield BadRecord(item=str(folder), reason=f"{len(files)} parts without a message")
+            yield BadRecord(item=str(folder), reason=f"parts without a message: {len(files)}")
     yield from closed.records(hide_sessions=False)
 
 

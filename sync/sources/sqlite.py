@@ -331,7 +331,7 @@ def _orphans(conn: sqlite3.Connection, layout: Layout) -> Iterator[BadRecord]:
                 "GROUP BY session_id"
             ):
                 yield BadRecord(
-                    item=f"{table}: rows of session {text(session_id)}",
+                    item=f"{table}: rows of {_named('session', session_id)}",
                     reason=f"{count} without a session",
                 )
     if layout.has("part"):
@@ -343,6 +343,10 @@ def _orphans(conn: sqlite3.Connection, layout: Layout) -> Iterator[BadRecord]:
             f"WHERE message_id IS NULL OR message_id NOT IN ({messages}) GROUP BY message_id"
         ):
             yield BadRecord(
-                item=f"part: rows of message {text(message_id)}",
+                item=f"part: rows of {_named('message', message_id)}",
                 reason=f"{count} without a message",
             )
+
+
+def _named(noun: str, key: object) -> str:
+    return f"no {noun}" if key is None else f"{noun} {text(key)}"

@@ -225,7 +225,7 @@ def test_unreadable_rows_are_reported_and_what_is_beside_them_is_indexed(index: 
     assert texts(index) == ["before", "after"]
     assert report.all_problems == bad
     error = index.conn.execute("SELECT error FROM sources").fetchone()[0]
-    assert error == "2 records not read: message m1: not JSON"
+    assert error == "2 records not read, such as message m1: not JSON"
     source.put(session("s1", at=T0 + 1), user("m0", "before"), user("m3", "after"))
     run_backfill(index, [source])
     assert index.conn.execute("SELECT count(*) FROM problems").fetchone() == (0,)

@@ -259,9 +259,9 @@ def test_orphans_with_content_are_reported(store: JsonStore, source: JsonSource)
     store.part("prt_1", "msg_gone", "ses_1", "lost")
     assert problems(source) == [
         BadRecord(
-            item=str(store.root / "message" / "ses_gone"), reason="1 messages without a session"
+            item=str(store.root / "message" / "ses_gone"), reason="messages without a session: 1"
         ),
-        BadRecord(item=str(store.root / "part" / "msg_gone"), reason="1 parts without a message"),
+        BadRecord(item=str(store.root / "part" / "msg_gone"), reason="parts without a message: 1"),
     ]
 
 

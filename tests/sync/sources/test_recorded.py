@@ -104,8 +104,8 @@ def test_a_second_reading_sends_no_message_again(recorded: Open, name: str, kind
 def test_what_a_continued_revert_left_is_reported(recorded: Open) -> None:
     source = recorded("1.1.53", "storage")
     assert [(Path(p.item).parent.name, p.reason) for p in problems(source)] == [
-        ("part", "1 parts without a message"),
-        ("part", "3 parts without a message"),
+        ("part", "parts without a message: 1"),
+        ("part", "parts without a message: 3"),
     ]
     for name in ("1.18.33", "1.18.33-v2", "mixed"):
         assert problems(recorded(name, "db")) == []

@@ -372,9 +372,9 @@ def test_rows_that_name_nobody_are_orphans_and_hide_no_others(
         db.conn.execute("INSERT INTO part VALUES ('prt_2', 'msg_gone', NULL, '{}')")
     assert [(p.item, p.reason) for p in problems(source)] == [
         ("session None", "its id is no text"),
-        ("message: rows of session None", "1 without a session"),
+        ("message: rows of no session", "1 without a session"),
         ("message: rows of session ses_gone", "1 without a session"),
-        ("part: rows of message None", "1 without a message"),
+        ("part: rows of no message", "1 without a message"),
         ("part: rows of message msg_gone", "1 without a message"),
     ]
 
