@@ -42,7 +42,11 @@ def messages(draw: Callable[..., Any], number: int) -> Message:
     parts: list[Any] = draw(st.lists(texts, max_size=2))
     if draw(st.booleans()):
         parts.append(
-            Part(kind=draw(st.sampled_from(["synthetic", "text", "summary"])), text=draw(texts), own=False)
+            Part(
+                kind=draw(st.sampled_from(["synthetic", "text", "summary"])),
+                text=draw(texts),
+                own=False,
+            )
         )
     if draw(st.booleans()):
         parts.append(tool("edit", output=draw(texts), newString=draw(texts)))

@@ -161,7 +161,5 @@ def test_a_file_that_nothing_was_written_to_yet_is_no_database(tmp_path: Path) -
             what="empty: nothing was written to it yet",
         ),
         tmp_path / "opencode-next.db",
-        Probe(
-            location=str(tmp_path / "opencode.db"), what="empty: nothing was written to it yet"
-        ),
+        Probe(location=str(tmp_path / "opencode.db"), what="empty: nothing was written to it yet"),
     ]
