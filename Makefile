@@ -29,7 +29,7 @@ test: $(VENV)/.test
 	$(VENV)/bin/python -m ruff check .
 	$(VENV)/bin/python -m ruff format --check .
 	$(VENV)/bin/python -m mypy
-	$(VENV)/bin/python -m cogapp --check README.md
+	$(VENV)/bin/python -m cogapp --check README.md docs/commands.md
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
 test-datasette-1: $(VENV_1)/.test

@@ -73,6 +73,13 @@ def test_files_named_in_the_readme_exist(readme: str) -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_every_command_has_its_help_on_the_page_of_commands() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^Usage: opencode-history ([a-z]+)", page, re.MULTILINE)) == set(
+        cli.commands
+    )
+
+
 def test_changelog_has_a_section_for_what_is_not_released_yet() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     sections = re.findall(r"^## (.*)$", changelog, re.MULTILINE)
