@@ -39,6 +39,9 @@ MERGE_FROM = 48
 LOOK_AHEAD = 32
 """Sessions whose reading may begin while earlier ones are being written."""
 
+TURN_S = 0.02
+"""Pause between two batches, long enough for whoever waits to write to get a turn."""
+
 FETCHES = 4
 """Sessions that are fetched from a service at once."""
 
@@ -199,6 +202,7 @@ class _Backfill:
                 self.done += len(batch)
                 self._heartbeat()
                 self.progress.advanced(len(batch))
+                time.sleep(TURN_S)
 
     def _read_ahead(self, planned: Planned) -> None:
         """Have a session read while others are written, where it is new and whole in one copy."""

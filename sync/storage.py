@@ -82,7 +82,7 @@ def delete_index(path: Path) -> None:
 @contextmanager
 def transaction(conn: sqlite3.Connection) -> Iterator[None]:
     """Run a block in BEGIN IMMEDIATE, so that what it checks still holds when it writes."""
-    conn.execute("BEGIN IMMEDIATE")
+    _begin(conn)
     try:
         yield
     except BaseException:
@@ -91,6 +91,24 @@ def transaction(conn: sqlite3.Connection) -> Iterator[None]:
             conn.execute("ROLLBACK")
         raise
     conn.execute("COMMIT")
+
+
+def _begin(conn: sqlite3.Connection) -> None:
+    """Begin to write, asking often: SQLite's own waiting sleeps through the short moments
+    that a backfill leaves to others between its transactions."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    conn.execute("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                conn.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0.001, 0.005))
+    finally:
+        conn.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
 
 
 def _make_private(path: Path) -> None:

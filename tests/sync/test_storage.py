@@ -7,11 +7,14 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from datasette_history import schema
+from sync.backfill import TURN_S
 from sync.errors import IndexUnusable
 from sync.index import Index
 from sync.storage import delete_index
@@ -161,6 +164,8 @@ def test_an_empty_file_becomes_an_index(tmp_path: Path) -> None:
 
 START = """
 import sys
+import threading
+import time
 from pathlib import Path
 from sync.index import Index
 sys.stdin.readline()
@@ -184,3 +189,26 @@ def test_many_processes_may_create_the_index_at_the_same_moment(tmp_path: Path) 
     assert [process.wait(60) for process in processes] == [0] * 6
     with Index.open(path) as index:
         assert index.conn.execute("SELECT count(*) FROM sources").fetchone() == (6,)
+
+
+def test_a_writer_gets_its_turn_between_the_transactions_of_a_busy_one(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    written = threading.Event()
+
+    def write() -> None:
+        with Index.open(path) as index, index.transaction():
+            written.set()
+
+    writer = threading.Thread(target=write)
+    with Index.open(path) as busy:
+        with busy.transaction():
+            writer.start()
+        turns = 0
+        while not written.is_set():
+            # As a backfill does: the lock is free for a moment, and taken for much longer.
+            time.sleep(TURN_S)
+            with busy.transaction():
+                turns += 1
+                time.sleep(0.2)
+    writer.join()
+    assert turns <= 10
