@@ -5,8 +5,8 @@ originals. A message is a copy where an older session of the project holds the s
 own session was not there yet when it was said, or says of itself that it is a fork. It counts
 in the oldest session that holds it.
 
-Because the answer depends on the index's content alone, it is brought up to date with every
-write, for the moments at which messages came, went or changed. So a fork that is indexed before
+Because the answer depends on the index's content alone, it is brought up to date at the end of
+every transaction, for the moments at which messages came, went or changed. So a fork that is indexed before
 its origin, or outlives it, ends up as it would in an index made afresh.
 """
 
@@ -23,13 +23,22 @@ from typing import Any
 FORK_TITLE = "(fork #"
 """In the titles that OpenCode gives to forks; people may have changed them."""
 
+CROWD = 1_000
+"""Messages of one and the same millisecond from which on it tells nothing: no one forks a
+session so often, but a program that writes history may give all of it one time."""
+
 # Two columns and the row id answer this from the index alone, message by message.
 _SHARED_TIMES = """
-SELECT wanted.value FROM json_each(:times) wanted
+SELECT wanted.value, count(*) >= :crowd FROM json_each(:times) wanted
 CROSS JOIN documents d INDEXED BY documents_timestamp ON d.timestamp = wanted.value
 WHERE d.message_id <> ''
 GROUP BY wanted.value
-HAVING min(d.id >> 20) <> max(d.id >> 20) OR max(d.copied)
+HAVING count(*) < :crowd AND min(d.id >> 20) <> max(d.id >> 20) OR max(d.copied)
+"""
+
+_UNMARK = """
+UPDATE documents SET copied = 0, copied_from = NULL
+WHERE timestamp = ? AND message_id <> '' AND copied = 1 RETURNING session_id
 """
 
 _MESSAGES = """
@@ -81,15 +90,50 @@ class _Message:
     text: str
 
 
-def settle(conn: sqlite3.Connection, times: Collection[int], sessions: Iterable[str] = ()) -> None:
+class ForkMarks:
+    """What a transaction has to settle at its end: once, however many sessions it writes."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+        self._times: set[int] = set()
+        self._sessions: set[str] = set()
+
+    def note(self, times: Iterable[int], sessions: Iterable[str] = ()) -> None:
+        """Remember moments at which messages came, went or changed; see settle()."""
+        self._times.update(times)
+        self._sessions.update(sessions)
+
+    def settle(self) -> None:
+        if self._times or self._sessions:
+            settle(self.conn, self._times, self._sessions)
+        self.drop()
+
+    def drop(self) -> None:
+        """Give up what is noted: the transaction it belonged to was rolled back."""
+        self._times.clear()
+        self._sessions.clear()
+
+
+def settle(
+    conn: sqlite3.Connection,
+    times: Collection[int],
+    sessions: Iterable[str] = (),
+    *,
+    crowd: int = CROWD,
+) -> None:
     """Mark the messages of these moments as copies or originals, in all sessions.
 
     times: Unix milliseconds; 0, the time of messages without one, tells nothing. sessions: those
-    whose origin is to be found again in any case. Part of the caller's transaction.
+    whose origin is to be found again in any case. crowd: see CROWD. Part of the caller's
+    transaction.
     """
-    found = conn.execute(_SHARED_TIMES, {"times": json.dumps([t for t in times if t])})
-    shared = [time_ms for (time_ms,) in found]
+    found = conn.execute(
+        _SHARED_TIMES, {"times": json.dumps([t for t in times if t]), "crowd": crowd}
+    ).fetchall()
+    shared = [time_ms for time_ms, crowded in found if not crowded]
     asked = set(sessions)
+    for time_ms in (time_ms for time_ms, crowded in found if crowded):
+        asked.update(session_id for (session_id,) in conn.execute(_UNMARK, (time_ms,)).fetchall())
     if shared:
         parameters: dict[str, Any] = {"times": json.dumps(shared), "fork_title": FORK_TITLE}
         rows = (_Message(*row) for row in conn.execute(_MESSAGES, parameters).fetchall())

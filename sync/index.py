@@ -41,6 +41,7 @@ class Index(SourceRows):
         super().__init__(conn, ForgottenSessions(path))
         self.path = path
         self.full_text = FullText(conn)
+        self._fork_marks = forks.ForkMarks(conn)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -61,8 +62,10 @@ class Index(SourceRows):
         try:
             with storage.transaction(self.conn):
                 yield
+                self._fork_marks.settle()
                 self.full_text.flush()
         finally:
+            self._fork_marks.drop()
             self.full_text.drop()
 
     # Sessions
@@ -109,7 +112,7 @@ class Index(SourceRows):
                 "UPDATE sessions SET added = ? WHERE id = ?", (additions.told, session.id)
             )
         writer.write_todos()
-        self._settle_forks(session.id, before, writer.written)
+        self._note_forks(session.id, before, writer.written)
         self.settle_stranded(session.id)
         # What another copy lacks no longer matters.
         self.conn.execute(
@@ -160,7 +163,7 @@ class Index(SourceRows):
         for table in ("todos", "problems", "session_copies"):
             self.conn.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
         self.conn.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
-        forks.settle(self.conn, times)
+        self._fork_marks.note(times)
         return True
 
     def _fork_signs(self, session_id: str) -> tuple[Any, ...] | None:
@@ -171,14 +174,14 @@ class Index(SourceRows):
         ).fetchone()
         return None if row is None else tuple(row)
 
-    def _settle_forks(
+    def _note_forks(
         self, session_id: str, before: tuple[Any, ...] | None, written: Written
     ) -> None:
         changed = before != self._fork_signs(session_id)
         if changed and before is not None:
             written.times |= self._times(session_id)
         if changed or written.times:
-            forks.settle(self.conn, written.times, [session_id])
+            self._fork_marks.note(written.times, [session_id])
 
     def _times(self, session_id: str) -> set[int]:
         rows = self.conn.execute(
