@@ -89,6 +89,24 @@ class RealOpenCode:
     def delete(self, session_id: str) -> None:
         self._send("DELETE", f"/session/{session_id}", None)
 
+    # 1.18's early V2 API, which keeps its messages apart
+
+    def early_session(self) -> str:
+        body = {
+            "location": {"directory": str(self.work)},
+            "model": {"id": "m", "providerID": "scripted"},
+        }
+        made: Json = self._send("POST", "/api/session", body)
+        return str(made["data"]["id"])
+
+    def early_prompt(self, session_id: str, text: str) -> None:
+        """Send a prompt; unlike prompt(), this does not wait for the answer."""
+        self._send("POST", f"/api/session/{session_id}/prompt", {"prompt": {"text": text}})
+
+    def early_messages(self, session_id: str) -> str:
+        """Return the session's messages as JSON text."""
+        return json.dumps(self._send("GET", f"/api/session/{session_id}/message", None))
+
     def _send(self, method: str, path: str, body: Json | None) -> Any:
         answer = self.http.request(method, path, json=body, params={"directory": str(self.work)})
         assert answer.status_code == httpx.codes.OK, answer.text

@@ -1,10 +1,15 @@
-"""What the tests of watching share: waiting for a state, and reading an index from outside."""
+"""What the tests of watching share: waiting for a state, reading an index from outside, and
+commands as processes."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 WAIT_S = 30
@@ -54,3 +59,35 @@ def require_sound(path: Path) -> None:
         conn.rollback()
     finally:
         conn.close()
+
+
+@contextmanager
+def command(home: Path, *words: str | Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Run opencode-history as a process of its own, and end it with the block."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENCODE", "XDG_"))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sync", *map(str, words)],
+        env={**kept, "HOME": str(home), "PYTHONUNBUFFERED": "1", **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait()
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
+    """Return the lines up to one that holds text; fail where the process ends before."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line.rstrip())
+        if text in line:
+            return lines
+    raise AssertionError("\n".join(lines))

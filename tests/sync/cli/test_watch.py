@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from click.testing import CliRunner
 from sync.cli import cli
 from tests.opencode_server import PASSWORD, opencode_server, session_item, user_item
 from tests.opencode_stores import Database
-from tests.sync.watching import eventually, found, require_sound, rows
+from tests.sync.watching import command, eventually, found, read_until, require_sound, rows
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="not applicable: Windows has no such signals"
@@ -37,38 +34,6 @@ def database(tmp_path: Path) -> Iterator[Database]:
         db.session("ses_1", "First")
         db.message("msg_1", "ses_1", "user", "pelican")
         yield db
-
-
-@contextmanager
-def command(home: Path, *words: str | Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """Run opencode-history as a process of its own, and end it with the block."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENCODE", "XDG_"))}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sync", *map(str, words)],
-        env={**kept, "HOME": str(home), "PYTHONUNBUFFERED": "1", **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        assert process.stdout is not None
-        process.stdout.close()
-        process.wait()
-
-
-def read_until(process: subprocess.Popen[str], text: str) -> list[str]:
-    """Return the lines up to one that holds text; fail where the process ends before."""
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        lines.append(line.rstrip())
-        if text in line:
-            return lines
-    raise AssertionError("\n".join(lines))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
