@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,9 +29,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class IndexedSource:
+    """lag_s: seconds since the index was last known to have all of it; None before."""
+
     kind: str
     location: str
     last_sync: str | None
+    lag_s: int | None
     sessions: int
     error: str | None
 
@@ -83,7 +87,7 @@ class Status:
         for source in self.sources:
             lines.append(
                 f"  {source.kind:8} {source.location}: {source.sessions} "
-                f"{plural(source.sessions, 'session')}, listed {source.last_sync or 'never'}"
+                f"{plural(source.sessions, 'session')}, {_lag(source.lag_s)}"
                 + (f"; {source.error}" if source.error else "")
             )
         lines.append(f"  {_sync_line(self.last_sync)}")
@@ -111,8 +115,13 @@ _REMEDY = {
 }
 
 
-def read_status(path: Path, probes: Sequence[Probe]) -> Status:
-    """Look at the index without writing it; a missing or foreign one is a state, not an error."""
+def read_status(
+    path: Path, probes: Sequence[Probe], *, clock: Callable[[], float] = time.time
+) -> Status:
+    """Look at the index without writing it; a missing or foreign one is a state, not an error.
+
+    clock: Unix time in seconds.
+    """
     places = [Place(p.location, p.what, p.source is not None) for p in probes]
     try:
         if not path.exists():
@@ -124,7 +133,7 @@ def read_status(path: Path, probes: Sequence[Probe]) -> Status:
         status = Status(str(path), schema.state(conn), places, bytes=path.stat().st_size)
         status.files = _files(path)
         if status.state == "current":
-            _read_index(conn, status)
+            _read_index(conn, status, int(clock() * 1000))
         return status
     except sqlite3.DatabaseError as error:
         # SQLite needs the right to write beside a file that it is to read.
@@ -141,7 +150,7 @@ def _files(path: Path) -> list[str]:
     return [str(file) for file in (*beside, ForgottenSessions(path).path) if file.exists()]
 
 
-def _read_index(conn: sqlite3.Connection, status: Status) -> None:
+def _read_index(conn: sqlite3.Connection, status: Status, now_ms: int) -> None:
     status.sessions = conn.execute("SELECT count(*) FROM sessions").fetchone()[0]
     status.messages = conn.execute(
         "SELECT count(*) FROM documents WHERE message_id <> ''"
@@ -152,7 +161,14 @@ def _read_index(conn: sqlite3.Connection, status: Status) -> None:
         ).fetchall()
     )
     status.sources = [
-        IndexedSource(kind, location, _iso(last_sync), sessions, error)
+        IndexedSource(
+            kind,
+            location,
+            _iso(last_sync),
+            None if last_sync is None else max(0, now_ms - last_sync) // 1000,
+            sessions,
+            error,
+        )
         for kind, location, last_sync, sessions, error in conn.execute(
             "SELECT kind, location, last_sync, sessions, error FROM sources ORDER BY id"
         )
@@ -179,6 +195,17 @@ def _read_index(conn: sqlite3.Connection, status: Status) -> None:
             "done": done,
             "failed": failed,
         }
+
+
+def _lag(seconds: int | None) -> str:
+    """Say how far behind a source's sessions may be."""
+    if seconds is None:
+        return "never listed whole"
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"complete {count} {plural(count, unit)} ago"
+    return f"complete {seconds} {plural(seconds, 'second')} ago"
 
 
 def _sync_line(sync: dict[str, Any] | None) -> str:
