@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -120,7 +121,7 @@ def _gone(source: Source, missing: list[str], listed: Listed) -> list[str]:
     if not isinstance(source, LiveSource):
         return []
     gone = []
-    for session_id in missing[:MAX_QUESTIONS]:
+    for session_id in random.sample(missing, min(len(missing), MAX_QUESTIONS)):
         try:
             if source.find(session_id) is None:
                 gone.append(session_id)

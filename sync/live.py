@@ -10,11 +10,10 @@ import logging
 import threading
 from collections.abc import Callable
 
-from sync.errors import SourceUnavailable
 from sync.index import Index, Planned
 from sync.listing import Listed, drop_session, list_source
 from sync.model import Event, LiveSource, Source
-from sync.refresh import SessionUnreadable, fetch, record_failure, store
+from sync.refresh import Reading, SessionUnreadable, fetch, record_failure, store
 from sync.schedule import Schedule
 
 log = logging.getLogger(__name__)
@@ -78,9 +77,12 @@ class LiveSync:
 
     def found(self) -> None:
         """The source can be read; what failed while it could not is tried again."""
-        if self.source_id not in self.peers.available():
+        if not self.is_available():
             self.peers.set_available(self.source_id, True)
             self.schedule.hurry()
+
+    def is_available(self) -> bool:
+        return self.source_id in self.peers.available()
 
     def lost(self) -> None:
         """The source cannot be read for now."""
@@ -172,10 +174,8 @@ class LiveSync:
     def _note(self, index: Index, source: LiveSource, session_id: str) -> bool:
         """Ask what a listing would say of a session now; False where it is gone."""
         began = self.now_ms()
-        try:
+        with Reading(session_id):
             ref = source.find(session_id)
-        except SourceUnavailable as error:
-            raise SessionUnreadable(session_id) from error
         if ref is None:
             self._drop(index, session_id, began)
             return False
@@ -197,7 +197,7 @@ class LiveSync:
 
     def _failed(self, index: Index, session_id: str, error: SessionUnreadable) -> None:
         failures = self.schedule.failed(session_id)
-        if failures > 1 or self.source_id not in self.peers.available():
+        if failures > 1 or not self.is_available():
             # Said before, of the session or of its source.
             log.debug("session %s failed: %s", session_id, error.reason)
             return

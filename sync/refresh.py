@@ -54,7 +54,7 @@ def fetch(
     if additions is None:
         # A message that was completed from another copy stays so until its own copy changes.
         known = {message_id: own_stamp(stamp) for message_id, stamp in known.items()}
-    with _Reading(session_id):
+    with Reading(session_id):
         copy = source.read(session_id, known)
     if copy is None:
         return Fetched(None, at_ms)
@@ -131,7 +131,7 @@ def record_failure(index: Index, planned: Planned, reason: str, *, now_ms: int) 
         )
 
 
-class _Reading:
+class Reading:
     """Turn whatever a source raises into SessionUnreadable."""
 
     def __init__(self, session_id: str) -> None:
@@ -148,7 +148,7 @@ def _guarded(
     session_id: str, messages: Iterator[Message | Unchanged | BadRecord]
 ) -> Iterator[Message | Unchanged | BadRecord]:
     while True:
-        with _Reading(session_id):
+        with Reading(session_id):
             message = next(messages, None)
         if message is None:
             return

@@ -23,7 +23,9 @@ TICK_S = 1.0
 """Seconds between two looks at a source's files, and at which sources there are."""
 
 SHARE = 4
-"""A source whose listing takes a second is left alone for this many, up to MAX_PAUSE_S."""
+IDLE_SHARE = 50
+"""A source whose listing takes a second is left alone for so many, up to MAX_PAUSE_S: for
+fewer while it changes, so that what is said is found, and for more while it does not."""
 
 MAX_PAUSE_S = 60.0
 
@@ -115,6 +117,8 @@ class Watched:
             live = self.live(index)
             while not self.context.stop.is_set():
                 if not live.run_due(index):
+                    if live.is_available():
+                        note_current(index, live.source_id, now_ms=live.now_ms())
                     self.schedule.wait(TICK_S)
 
     def _watch_files(self) -> None:
@@ -127,21 +131,23 @@ class Watched:
             while not self.context.stop.is_set():
                 began = time.monotonic()
                 if began >= due:
-                    self._scan(live, index)
+                    share = SHARE if self._scan(live, index) else IDLE_SHARE
                     now = time.monotonic()
-                    due = now + min(MAX_PAUSE_S, max(TICK_S, SHARE * (now - began)))
+                    due = now + min(MAX_PAUSE_S, max(TICK_S, share * (now - began)))
                 while not self.context.stop.is_set() and live.run_due(index):
                     if time.monotonic() >= due:
                         break
                 self.schedule.wait(max(0.0, due - time.monotonic()))
 
-    def _scan(self, live: LiveSync, index: Index) -> None:
+    def _scan(self, live: LiveSync, index: Index) -> bool:
+        """Look at the files; True where they have changed."""
         try:
-            live.scan(index)
+            listed = live.scan(index)
         except SourceError as error:
             self._failed(live, index, str(error))
-        else:
-            self._recovered(live, index)
+            return False
+        self._recovered(live, index)
+        return not listed.skipped
 
     def _listen(self) -> None:
         with Index.open(self.context.index_path) as index:
@@ -167,7 +173,6 @@ class Watched:
                     self._recovered(live, index)
                     # Whatever happened before this moment, the backfill finds.
                     self.context.backfills.request((source.kind, source.location))
-                note_current(index, live.source_id, now_ms=live.now_ms())
         except SourceError as error:
             if not self.context.stop.is_set():
                 self._failed(live, index, str(error))

@@ -17,7 +17,7 @@ from sync.index import Index
 from sync.live import LiveSync, Peers
 from sync.model import RANK_V2, BadRecord, Event
 from sync.schedule import Schedule
-from tests.builders import MINUTE, T0, ref, session, user
+from tests.builders import MINUTE, T0, copy, ref, session, user
 from tests.sync.memory_source import LiveMemorySource, MemorySource
 
 
@@ -321,6 +321,26 @@ def test_a_session_that_was_busy_when_the_stream_broke_is_looked_at_again(
     live.handle(world.index, Event(connected=True))
     world.settle(live)
     assert world.texts() == ["first", "said while nobody listened"]
+
+
+def test_what_another_copy_completed_stays_while_the_message_is_the_same(
+    world: World, service: LiveMemorySource
+) -> None:
+    live = world.watch(service)
+    service.put(session("s1"), user("m1", "as the service has it"))
+    world.backfill(service)
+    completed = user("m1", "as the service has it", "and what another has", stamp=f"t:{T0}+x:7")
+    with world.index.transaction():
+        world.index.replace_session(
+            copy(session("s1"), completed),
+            source_id=live.source_id,
+            fingerprint="",
+            fetched_at_ms=world.clock.milliseconds(),
+        )
+    service.put(session("s1"), user("m1", "as the service has it"), user("m2", "new"))
+    live.handle(world.index, changed("s1"))
+    world.settle(live)
+    assert world.texts() == ["as the service has it\nand what another has", "new"]
 
 
 # Files
