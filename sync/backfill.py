@@ -36,7 +36,7 @@ index faster, short ones let other writers in."""
 MERGE_FROM = 48
 """Segments from which on a merge pays: some hundreds of megabytes of new text leave as many."""
 
-LOOK_AHEAD = 32
+LOOK_AHEAD = 512
 """Sessions whose reading may begin while earlier ones are being written."""
 
 TURN_S = 0.02
@@ -197,6 +197,7 @@ class _Backfill:
         if first is None:
             return
         with ReadAhead(self.now_ms) as self.ahead:
+            self.index.full_text.while_writing = self.ahead.going_on
             queue = _Queue(first, plan, self._read_ahead)
             while not self.stop() and (batch := self._refresh_batch(queue)):
                 self.done += len(batch)

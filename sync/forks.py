@@ -6,8 +6,8 @@ own session was not there yet when it was said, or says of itself that it is a f
 in the oldest session that holds it.
 
 Because the answer depends on the index's content alone, it is brought up to date at the end of
-every transaction, for the moments at which messages came, went or changed. So a fork that is indexed before
-its origin, or outlives it, ends up as it would in an index made afresh.
+every transaction, for the moments at which messages came, went or changed. So a fork that is
+indexed before its origin, or outlives it, ends up as it would in an index made afresh.
 """
 
 from __future__ import annotations

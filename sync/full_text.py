@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 PENDING_CHARS = 8_000_000
 """Code points of texts whose indexing may wait; bounds what one flush takes."""
@@ -30,6 +31,8 @@ class FullText:
         self._removed: dict[int, str] = {}
         self._added: set[int] = set()
         self._chars = 0
+        self.while_writing: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered while SQLite works for long and leaves the interpreter to other threads."""
 
     def add(self, document_id: int, length: int) -> None:
         """Index a document, whose text of that many code points is in documents already."""
@@ -50,12 +53,12 @@ class FullText:
         if self._removed or len(self._added) < MANY:
             self._write_one_by_one()
         else:
-            # One statement leaves the interpreter to the thread that reads ahead.
-            self.conn.execute(
-                "INSERT INTO documents_fts(rowid, text) SELECT d.id, d.text "
-                "FROM json_each(?) wanted CROSS JOIN documents d ON d.id = wanted.value",
-                (json.dumps(sorted(self._added)),),
-            )
+            with self.while_writing():
+                self.conn.execute(
+                    "INSERT INTO documents_fts(rowid, text) SELECT d.id, d.text "
+                    "FROM json_each(?) wanted CROSS JOIN documents d ON d.id = wanted.value",
+                    (json.dumps(sorted(self._added)),),
+                )
         self.drop()
 
     def drop(self) -> None:

@@ -9,19 +9,29 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from sync.additions import Additions
 from sync.model import BadRecord, Message, Session, SessionCopy, Source, Unchanged
 from sync.refresh import Fetched, SessionUnreadable, fetch
 
-CHUNK = 64
-"""Messages handed over at once."""
+CHUNK = 256
+CHUNK_CHARS = 256_000
+"""Messages, or code points of their texts, that are handed over at once."""
 
-CHUNKS = 6
-"""Chunks that may wait to be written: what bounds the memory of reading ahead."""
+MOST_CHARS = 8_000_000
+"""Code points that may wait to be written: as many as the full-text index takes in one go, so
+that there is reading to do all the while, and what bounds the memory of it."""
+
+ENOUGH_CHARS = 500_000
+"""From here on reading only goes on while SQLite works: at any other time the two threads would
+take turns with one interpreter, and gain nothing."""
 
 WAIT_S = 0.2
+
+END_S = 10
+"""How long the end waits for a read that is under way."""
 
 Item = Message | Unchanged | BadRecord
 
@@ -57,9 +67,12 @@ class ReadAhead:
         self._now_ms = now_ms
         self._told: dict[str, str] = {}
         self._wanted: queue.SimpleQueue[tuple[str, Source, str] | None] = queue.SimpleQueue()
-        self._read: queue.Queue[_Begin | _End | list[Item]] = queue.Queue(CHUNKS)
+        self._read: queue.SimpleQueue[_Begin | _End | tuple[list[Item], int]] = queue.SimpleQueue()
+        self._waiting = threading.Condition()
+        self._waiting_chars = 0
         self._twins: dict[int, Source | None] = {}
-        self._closed = threading.Event()
+        self._is_written = False
+        self._closed = False
         # A daemon: a disk that hangs must not keep a process alive.
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -68,11 +81,22 @@ class ReadAhead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._closed.set()
+        with self._waiting:
+            self._closed = True
+            self._waiting.notify_all()
         self._wanted.put(None)
-        while self._thread.is_alive():
-            self._discard_one()
-            self._thread.join(0.01)
+        self._thread.join(END_S)
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Read on in any case inside of this block: the interpreter is not needed elsewhere."""
+        with self._waiting:
+            self._is_written = True
+            self._waiting.notify_all()
+        try:
+            yield
+        finally:
+            self._is_written = False
 
     def want(self, session_id: str, source_id: int, source: Source, told: str) -> None:
         """Ask for a session of which the index has no message yet.
@@ -117,20 +141,24 @@ class ReadAhead:
         """Return what was read next, None once nothing more can come."""
         while True:
             try:
-                return self._read.get(timeout=WAIT_S)
+                item = self._read.get(timeout=WAIT_S)
             except queue.Empty:
                 if not self._thread.is_alive() and self._read.empty():
                     return None
-
-    def _discard_one(self) -> None:
-        if not self._read.empty():
-            self._read.get_nowait()
+                continue
+            if isinstance(item, _Begin | _End):
+                return item
+            chunk, chars = item
+            with self._waiting:
+                self._waiting_chars -= chars
+                self._waiting.notify_all()
+            return chunk
 
     # In the thread
 
     def _run(self) -> None:
         try:
-            while not self._closed.is_set() and (wanted := self._wanted.get()) is not None:
+            while (wanted := self._wanted.get()) is not None and not self._closed:
                 self._read_one(*wanted)
         finally:
             for twin in self._twins.values():
@@ -145,20 +173,31 @@ class ReadAhead:
                 return
             self._put(_Begin(session_id, fetched.copy.session, fetched.at_ms))
             chunk: list[Item] = []
+            chars = 0
             for message in fetched.copy.messages:
                 chunk.append(message)
-                if len(chunk) == CHUNK:
-                    self._put(chunk)
-                    chunk = []
-            self._put(chunk)
+                if isinstance(message, Message):
+                    chars += sum(len(part.text) for part in message.parts)
+                if len(chunk) == CHUNK or chars >= CHUNK_CHARS:
+                    self._put_chunk(chunk, chars)
+                    chunk, chars = [], 0
+                    if self._closed:
+                        return
+            self._put_chunk(chunk, chars)
             self._put(_End(session_id, None))
         except SessionUnreadable as error:
             self._put(_End(session_id, error))
 
-    def _put(self, item: _Begin | _End | list[Item]) -> None:
-        while not self._closed.is_set():
-            try:
-                self._read.put(item, timeout=WAIT_S)
-            except queue.Full:
-                continue
-            return
+    def _put(self, item: _Begin | _End) -> None:
+        self._read.put(item)
+
+    def _put_chunk(self, chunk: list[Item], chars: int) -> None:
+        """Hand a chunk over, and wait until there is room for the next one."""
+        self._read.put((chunk, chars))
+        with self._waiting:
+            self._waiting_chars += chars
+            self._waiting.wait_for(self._may_go_on)
+
+    def _may_go_on(self) -> bool:
+        most = MOST_CHARS if self._is_written else ENOUGH_CHARS
+        return self._closed or self._waiting_chars < most

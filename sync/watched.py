@@ -24,8 +24,8 @@ TICK_S = 1.0
 
 SHARE = 4
 IDLE_SHARE = 50
-"""A source whose listing takes a second is left alone for so many, up to MAX_PAUSE_S: for
-fewer while it changes, so that what is said is found, and for more while it does not."""
+"""A source that costs a second of computing to look at is left alone for so many, up to
+MAX_PAUSE_S: for fewer while it changes, so that what is said is found, and for more while not."""
 
 MAX_PAUSE_S = 60.0
 
@@ -129,11 +129,11 @@ class Watched:
             live = self.live(index)
             due = 0.0
             while not self.context.stop.is_set():
-                began = time.monotonic()
-                if began >= due:
+                if time.monotonic() >= due:
+                    began = time.thread_time()
                     share = SHARE if self._scan(live, index) else IDLE_SHARE
-                    now = time.monotonic()
-                    due = now + min(MAX_PAUSE_S, max(TICK_S, share * (now - began)))
+                    cost = time.thread_time() - began
+                    due = time.monotonic() + min(MAX_PAUSE_S, max(TICK_S, share * cost))
                 while not self.context.stop.is_set() and live.run_due(index):
                     if time.monotonic() >= due:
                         break

@@ -14,7 +14,7 @@ from sync.backfill import run_backfill
 from sync.errors import SourceUnavailable
 from sync.index import Index
 from sync.model import Message, Source
-from sync.read_ahead import CHUNK, CHUNKS, ReadAhead
+from sync.read_ahead import CHUNK, ReadAhead
 from sync.refresh import SessionUnreadable
 from tests.builders import T0, session, user
 from tests.sync.memory_source import MemorySource
@@ -76,10 +76,10 @@ def test_new_sessions_are_read_in_another_thread_and_written_whole(
 
 
 def test_sessions_longer_than_what_may_wait_are_read_to_their_end(index: Index) -> None:
-    source = filled(3, messages=CHUNK * (CHUNKS + 3) + 1)
+    source = filled(3, messages=CHUNK * 9 + 1)
     run_backfill(index, [source])
     count = index.conn.execute("SELECT count(*) FROM documents WHERE seq >= 0").fetchone()
-    assert count == (3 * (CHUNK * (CHUNKS + 3) + 1),)
+    assert count == (3 * (CHUNK * 9 + 1),)
 
 
 def test_a_session_that_fails_half_way_takes_no_other_along(index: Index) -> None:
@@ -112,7 +112,7 @@ def test_sessions_that_the_index_knows_are_compared_not_read_ahead(index: Index)
 
 
 def test_stopping_ends_the_thread_although_it_waits_to_hand_over(index: Index) -> None:
-    source = filled(30, messages=CHUNK * CHUNKS)
+    source = filled(30, messages=CHUNK * 6)
     stops: list[bool] = [False, True]
     run_backfill(index, [source], stop=lambda: stops.pop(0) if len(stops) > 1 else stops[0])
     assert not [t for t in threading.enumerate() if "ReadAhead" in repr(getattr(t, "_target", ""))]
