@@ -93,6 +93,10 @@ class SourceRows:
             (now_ms, source_id, now_ms),
         )
 
+    def source_error(self, source_id: int) -> str | None:
+        row = self.conn.execute("SELECT error FROM sources WHERE id = ?", (source_id,)).fetchone()
+        return row[0] if row else None
+
     def source_failed(self, source_id: int, error: str) -> None:
         """Record why a source could not be read; the next sync lists it in any case."""
         self.conn.execute(

@@ -179,14 +179,17 @@ class Watched:
 
     def _failed(self, live: LiveSync, index: Index, reason: str) -> None:
         """Say once that a source cannot be read, however long that lasts."""
-        if self._down:
+        first = not self._down
+        if first:
+            self._down = True
+            live.lost()
+            log.warning("%s; trying again", reason)
+        else:
             log.debug("%s", reason)
-            return
-        self._down = True
-        live.lost()
-        log.warning("%s; trying again", reason)
-        with index.transaction():
-            index.source_failed(live.source_id, reason)
+        # A backfill that had begun before may have noted since that all was read.
+        if first or index.source_error(live.source_id) is None:
+            with index.transaction():
+                index.source_failed(live.source_id, reason)
 
     def _recovered(self, live: LiveSync, index: Index) -> None:
         live.found()
