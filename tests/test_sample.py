@@ -60,6 +60,7 @@ def test_sample_is_written_for_its_owner_alone(tmp_path: Path) -> None:
     path = sample_database(tmp_path / "new" / "data")
     assert path == tmp_path / "new" / "data" / "opencode.db"
     assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert path.parent.parent.stat().st_mode & 0o777 == 0o700
     assert path.stat().st_mode & 0o777 == 0o600
     assert [p.name for p in path.parent.iterdir()] == ["opencode.db"]
 

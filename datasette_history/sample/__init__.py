@@ -17,11 +17,12 @@ SAMPLE_NAME = "opencode.db"
 def sample_database(target_dir: Path) -> Path:
     """Write the sample's ``opencode.db`` into a folder and return its path.
 
-    The folder is created with mode 0700 where it is missing; the file has mode 0600 and
+    Folders are created with mode 0700 where they are missing; the file has mode 0600 and
     replaces an earlier one at once, never leaving half of it. Raises OSError where the folder
     cannot be written.
     """
-    target_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in reversed([target_dir, *target_dir.parents]):
+        folder.mkdir(mode=0o700, exist_ok=True)
     packed = Path(__file__).with_name(f"{SAMPLE_NAME}.gz").read_bytes()
     target = target_dir / SAMPLE_NAME
     partial = target_dir / f".{SAMPLE_NAME}.{os.getpid()}"
